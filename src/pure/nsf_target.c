@@ -1,0 +1,96 @@
+/*
+ * Copyright (C) the ngx_sendfile authors
+ */
+
+
+#include <string.h>
+
+#include "nsf_target.h"
+
+
+static const char *nsf_path_segment_check(const unsigned char *seg,
+    size_t len);
+
+
+const char *
+nsf_path_check(const unsigned char *path, size_t len)
+{
+    size_t       i, start;
+    const char  *err;
+
+    if (len == 0) {
+        return "empty path";
+    }
+
+    if (len > NSF_MAX_PATH) {
+        return "path too long";
+    }
+
+    if (path[0] == '/') {
+        return "path starts with \"/\"";
+    }
+
+    if (path[len - 1] == '/') {
+        return "path ends with \"/\"";
+    }
+
+    start = 0;
+
+    for (i = 0; i < len; i++) {
+
+        if (path[i] < 0x20 || path[i] == 0x7f) {
+            return "control byte in path";
+        }
+
+        if (path[i] != '/') {
+            continue;
+        }
+
+        err = nsf_path_segment_check(&path[start], i - start);
+        if (err != NULL) {
+            return err;
+        }
+
+        start = i + 1;
+    }
+
+    return nsf_path_segment_check(&path[start], len - start);
+}
+
+
+static const char *
+nsf_path_segment_check(const unsigned char *seg, size_t len)
+{
+    if (len == 0) {
+        return "empty path segment";
+    }
+
+    if (len == 1 && seg[0] == '.') {
+        return "\".\" in path";
+    }
+
+    if (len == 2 && seg[0] == '.' && seg[1] == '.') {
+        return "\"..\" in path";
+    }
+
+    return NULL;
+}
+
+
+const char *
+nsf_target_set_path(nsf_target_t *t, const unsigned char *path, size_t len)
+{
+    const char  *err;
+
+    memset(t, 0, sizeof(nsf_target_t));
+
+    err = nsf_path_check(path, len);
+    if (err != NULL) {
+        return err;
+    }
+
+    t->path.data = path;
+    t->path.len = len;
+
+    return NULL;
+}

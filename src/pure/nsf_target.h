@@ -1,0 +1,61 @@
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * A target is the one thing that delivery accepts.  It is made here and
+ * nowhere else, so that every path passes the same checks.
+ */
+
+
+#ifndef _NSF_TARGET_H_INCLUDED_
+#define _NSF_TARGET_H_INCLUDED_
+
+
+#include "nsf.h"
+
+
+typedef enum {
+    NSF_DISPOSITION_NONE = 0,
+    NSF_DISPOSITION_INLINE,
+    NSF_DISPOSITION_ATTACHMENT
+} nsf_disposition_e;
+
+
+typedef struct {
+    nsf_str_t             name;
+    nsf_str_t             value;
+} nsf_header_t;
+
+
+/*
+ * Strings are slices of the decoder's input or memory of its pool, never
+ * both owned here; an absent one has len 0.  "headers" is NULL or an array
+ * of "nheaders".  "expires" is in Unix seconds, 0 if the record has none.
+ */
+
+typedef struct {
+    nsf_str_t             path;
+    nsf_str_t             type;
+    nsf_str_t             name;
+    nsf_disposition_e     disposition;
+    nsf_header_t         *headers;
+    size_t                nheaders;
+    int64_t               expires;
+} nsf_target_t;
+
+
+/*
+ * The rules of a path: relative, 1..4096 bytes, no control byte (0x00-0x1f,
+ * 0x7f), no ".", ".." or empty segment, no leading or trailing "/".  Bytes
+ * are taken as they are, nothing is decoded.
+ */
+
+const char *nsf_path_check(const unsigned char *path, size_t len);
+
+
+/* a target of just a path, a slice of the input; NULL or what is wrong */
+
+const char *nsf_target_set_path(nsf_target_t *t, const unsigned char *path,
+    size_t len);
+
+
+#endif /* _NSF_TARGET_H_INCLUDED_ */
