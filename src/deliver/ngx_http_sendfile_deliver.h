@@ -1,0 +1,37 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The last step of a request: a target, or the application.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_
+
+
+#include "ngx_http_sendfile.h"
+
+
+/*
+ * Both send ctx->target.  NGX_DONE: the request has been finalized, don't
+ * touch it; NGX_DECLINED: it has failed, ctx says why, nothing was sent;
+ * NGX_ERROR: the request is lost.
+ */
+
+ngx_int_t ngx_http_sendfile_redirect(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+ngx_int_t ngx_http_sendfile_direct(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+
+/*
+ * Says what has failed and what is done about it, and does it: a code for a
+ * phase handler to return (NGX_DONE, NGX_DECLINED, an HTTP status).
+ */
+
+ngx_int_t ngx_http_sendfile_fallback(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+
+#endif /* _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_ */

@@ -1,0 +1,259 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Private to the module: configuration, the context of a request, enums.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "nsf.h"
+#include "nsf_target.h"
+#include "nsf_record.h"
+#include "ngx_http_sendfile_lookup.h"
+
+
+/* kinds of failure, as http_sendfile_fallback_on names them */
+
+#define NGX_HTTP_SENDFILE_ON_MISS          0x0002
+#define NGX_HTTP_SENDFILE_ON_ERROR         0x0004
+#define NGX_HTTP_SENDFILE_ON_TIMEOUT       0x0008
+#define NGX_HTTP_SENDFILE_ON_INVALID       0x0010
+#define NGX_HTTP_SENDFILE_ON_MISSING_FILE  0x0020
+#define NGX_HTTP_SENDFILE_ON_ALL           0x003e
+
+/* another method than GET and HEAD: always for the application */
+
+#define NGX_HTTP_SENDFILE_ON_METHOD        0x0040
+
+
+typedef enum {
+    NGX_HTTP_SENDFILE_REDIRECT = 0,
+    NGX_HTTP_SENDFILE_DIRECT
+} ngx_http_sendfile_deliver_e;
+
+
+typedef enum {
+    NGX_HTTP_SENDFILE_FALLBACK_OFF = 0,
+    NGX_HTTP_SENDFILE_FALLBACK_NAMED,
+    NGX_HTTP_SENDFILE_FALLBACK_URI,
+    NGX_HTTP_SENDFILE_FALLBACK_CODE,
+    NGX_HTTP_SENDFILE_FALLBACK_HANDLER
+} ngx_http_sendfile_fallback_e;
+
+
+/* where something stands in the configuration, for what is checked later */
+
+typedef struct {
+    u_char                         *file;
+    ngx_uint_t                      line;
+} ngx_http_sendfile_place_t;
+
+
+typedef struct {
+    ngx_array_t                     stores;    /* of store_t * */
+    ngx_array_t                     types;     /* of store_type_t * */
+    ngx_array_t                     enabled;   /* of enabled_t */
+} ngx_http_sendfile_main_conf_t;
+
+
+typedef struct {
+    ngx_flag_t                      enable;
+
+    /* "on" stands in this very location, not above */
+    ngx_uint_t                      here;      /* unsigned  here:1; */
+
+    ngx_http_sendfile_store_t      *store;
+
+    /* NULL: $sendfile_id */
+    ngx_http_complex_value_t       *key;
+    ngx_uint_t                      key_has_id;
+
+    ngx_uint_t                      format;
+
+    ngx_uint_t                      deliver;
+    ngx_http_complex_value_t       *prefix;
+    ngx_http_complex_value_t       *root;
+    ngx_flag_t                      symlinks;
+
+    ngx_uint_t                      fallback;
+    ngx_http_complex_value_t       *fallback_to;
+    ngx_uint_t                      fallback_has_args;
+    ngx_uint_t                      fallback_code;
+    ngx_uint_t                      fallback_on;
+
+    ngx_msec_t                      timeout;
+
+    /* for the checks: what stands on this level, and where */
+    ngx_uint_t                      has_prefix;
+    ngx_uint_t                      has_root;
+    ngx_uint_t                      warned;
+    ngx_http_sendfile_place_t       enable_place;
+    ngx_http_sendfile_place_t       prefix_place;
+    ngx_http_sendfile_place_t       fallback_place;
+    ngx_http_sendfile_place_t       fallback_on_place;
+} ngx_http_sendfile_loc_conf_t;
+
+
+/* a location with http_sendfile on, for the checks of the whole */
+
+typedef struct {
+    ngx_http_sendfile_loc_conf_t   *conf;
+    ngx_http_core_loc_conf_t       *clcf;
+    ngx_http_core_srv_conf_t       *cscf;
+} ngx_http_sendfile_enabled_t;
+
+
+/*
+ * What a request is at:
+ *
+ *     START --> LOOKUP --> FOUND ---> DONE
+ *       |         |          |         ^
+ *       `---------`-> FAILED <---------' (missing file)
+ *
+ * docs/architecture.md has the whole picture.
+ */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_START = 0,
+    NGX_HTTP_SENDFILE_LOOKUP,
+    NGX_HTTP_SENDFILE_FOUND,
+    NGX_HTTP_SENDFILE_FAILED,
+    NGX_HTTP_SENDFILE_DONE
+} ngx_http_sendfile_state_e;
+
+
+/* $sendfile_status */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_STATUS_NONE = 0,
+    NGX_HTTP_SENDFILE_STATUS_HIT,
+    NGX_HTTP_SENDFILE_STATUS_MISS,
+    NGX_HTTP_SENDFILE_STATUS_BYPASS,
+    NGX_HTTP_SENDFILE_STATUS_ERROR,
+    NGX_HTTP_SENDFILE_STATUS_TIMEOUT,
+    NGX_HTTP_SENDFILE_STATUS_INVALID
+} ngx_http_sendfile_status_e;
+
+
+/*
+ * The context of one request or subrequest.  It lives in a pool cleanup, for
+ * internal redirects clear r->ctx.
+ */
+
+typedef struct {
+    ngx_http_request_t             *request;
+    ngx_http_sendfile_state_e       state;
+    ngx_http_sendfile_status_e      status;
+
+    ngx_str_t                       id;
+    ngx_str_t                       key;
+    ngx_http_sendfile_store_t      *store;
+    nsf_target_t                    target;
+
+    /* "lmdb", "app"...; empty: nobody has answered */
+    ngx_str_t                       source;
+
+    /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
+    ngx_uint_t                      failure;
+    ngx_uint_t                      code;
+    const char                     *reason;
+    const char                     *detail;
+    ngx_err_t                       err;
+
+    ngx_msec_t                      start;
+    ngx_msec_t                      lookup_time;  /* -1: none yet */
+
+    ngx_http_sendfile_waiter_t      waiter;
+    ngx_http_cleanup_t             *cleanup;
+
+    /* the answer is the target: its type, name and headers go with it */
+    unsigned                        decorate:1;
+
+    /* asked once more, after an X-Accel-Redirect */
+    unsigned                        again:1;
+} ngx_http_sendfile_ctx_t;
+
+
+/* the handler, and what the rest asks it for */
+
+ngx_int_t ngx_http_sendfile_handler(ngx_http_request_t *r);
+
+/* NULL if this request has had nothing to do with us */
+
+ngx_http_sendfile_ctx_t *ngx_http_sendfile_get_ctx(ngx_http_request_t *r);
+
+/* the end of trying to serve a file; the next step is the fallback */
+
+void ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
+    ngx_uint_t code, const char *reason);
+
+
+/* ngx_http_sendfile_key.c */
+
+/* the ID in the URI of the request, empty if there is none */
+
+void ngx_http_sendfile_id(ngx_http_request_t *r, ngx_str_t *id);
+
+/*
+ * The key of a location: NGX_OK, NGX_DECLINED if the request has no ID,
+ * NGX_ERROR if out of memory.  "id" is that of the request.
+ */
+
+ngx_int_t ngx_http_sendfile_key(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *id, ngx_str_t *key);
+
+
+/* ngx_http_sendfile_value.c */
+
+/* NULL and ctx->target, or why the value is no record */
+
+const char *ngx_http_sendfile_decode(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_uint_t format,
+    ngx_http_sendfile_value_t *value);
+
+
+/* ngx_http_sendfile_variables.c */
+
+ngx_int_t ngx_http_sendfile_add_variables(ngx_conf_t *cf);
+
+
+/* ngx_http_sendfile_conf.c */
+
+ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
+    ngx_str_t *url);
+char *ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_lookup(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_key(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_format(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_fallback(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+/* ngx_http_sendfile_check.c */
+
+ngx_int_t ngx_http_sendfile_conf_check(ngx_conf_t *cf);
+
+
+extern ngx_module_t  ngx_http_sendfile_module;
+extern ngx_module_t  ngx_http_sendfile_filter_module;
+
+
+#endif /* _NGX_HTTP_SENDFILE_H_INCLUDED_ */

@@ -1,0 +1,84 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Differences between nginx versions.  The only place that tests them.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+
+/* 1.23.0: headers of the same name are a linked list, no more an array */
+
+#if (nginx_version >= 1023000)
+
+#define ngx_http_sendfile_last_header(h)   (h)->next = NULL
+
+#else
+
+#define ngx_http_sendfile_last_header(h)
+
+#endif
+
+
+/*
+ * Makes h the response's only Cache-Control, where the "expires" directive
+ * looks for it.  Any previous one is dropped.
+ */
+
+static ngx_inline ngx_int_t
+ngx_http_sendfile_set_cache_control(ngx_http_request_t *r, ngx_table_elt_t *h)
+{
+#if (nginx_version >= 1023000)
+
+    ngx_table_elt_t  *cc;
+
+    for (cc = r->headers_out.cache_control; cc; cc = cc->next) {
+        cc->hash = 0;
+    }
+
+    r->headers_out.cache_control = h;
+
+#else
+
+    ngx_uint_t         i;
+    ngx_table_elt_t  **ccp;
+
+    if (r->headers_out.cache_control.elts == NULL) {
+        if (ngx_array_init(&r->headers_out.cache_control, r->pool, 1,
+                           sizeof(ngx_table_elt_t *))
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    ccp = r->headers_out.cache_control.elts;
+
+    for (i = 0; i < r->headers_out.cache_control.nelts; i++) {
+        ccp[i]->hash = 0;
+    }
+
+    r->headers_out.cache_control.nelts = 0;
+
+    ccp = ngx_array_push(&r->headers_out.cache_control);
+    if (ccp == NULL) {
+        return NGX_ERROR;
+    }
+
+    *ccp = h;
+
+#endif
+
+    return NGX_OK;
+}
+
+
+#endif /* _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_ */

@@ -1,0 +1,542 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Directives that are no plain slot.  A mistake is answered with what to
+ * write instead.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+
+
+static void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
+    ngx_http_sendfile_place_t *place);
+static ngx_http_complex_value_t *ngx_http_sendfile_conf_value(ngx_conf_t *cf,
+    ngx_str_t *value);
+static ngx_http_sendfile_store_type_t *ngx_http_sendfile_conf_type(
+    ngx_http_sendfile_main_conf_t *smcf, nsf_str_t *scheme);
+static ngx_uint_t ngx_http_sendfile_conf_has_id(ngx_str_t *value);
+static char *ngx_http_sendfile_conf_code(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value);
+
+
+ngx_http_sendfile_store_t *
+ngx_http_sendfile_conf_store(ngx_conf_t *cf, ngx_str_t *url)
+{
+    char                             *rv;
+    nsf_url_t                         u;
+    ngx_uint_t                        i;
+    const char                       *err;
+    ngx_http_sendfile_store_t        *store, **stores, **storep;
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t   *type;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    stores = smcf->stores.elts;
+
+    for (i = 0; i < smcf->stores.nelts; i++) {
+        if (stores[i]->url.len == url->len
+            && ngx_strncmp(stores[i]->url.data, url->data, url->len) == 0)
+        {
+            return stores[i];
+        }
+    }
+
+    err = nsf_url_parse(&u, url->data, url->len);
+
+    if (err) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid store \"%V\": %s", url, err);
+        return NULL;
+    }
+
+    if (u.scheme.len == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown store \"%V\": write a URL such as "
+                           "lmdb:/var/lib/ids", url);
+        return NULL;
+    }
+
+    type = ngx_http_sendfile_conf_type(smcf, &u.scheme);
+
+    if (type == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "no stores of the kind \"%*s\" of \"%V\" in this "
+                           "version: write a URL such as lmdb:/var/lib/ids",
+                           u.scheme.len, u.scheme.data, url);
+        return NULL;
+    }
+
+    store = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_store_t));
+    if (store == NULL) {
+        return NULL;
+    }
+
+    store->url = *url;
+    store->type = type;
+
+    rv = type->create(cf, store, &u);
+
+    if (rv != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid store \"%V\": %s", url, rv);
+        return NULL;
+    }
+
+    storep = ngx_array_push(&smcf->stores);
+    if (storep == NULL) {
+        return NULL;
+    }
+
+    *storep = store;
+
+    return store;
+}
+
+
+char *
+ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_http_sendfile_conf_place(cf, &slcf->enable_place);
+
+    return ngx_conf_set_flag_slot(cf, cmd, conf);
+}
+
+
+char *
+ngx_http_sendfile_conf_lookup(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t  *value;
+
+    if (slcf->store != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    slcf->store = ngx_http_sendfile_conf_store(cf, &value[1]);
+
+    return slcf->store ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_http_sendfile_conf_key(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t  *value;
+
+    if (slcf->key != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "$sendfile_id") == 0) {
+        slcf->key = NULL;
+        return NGX_CONF_OK;
+    }
+
+    if (ngx_http_script_variables_count(&value[1]) == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "key \"%V\" is the same for every request: write "
+                           "a variable into it, such as \"%V$sendfile_id\"",
+                           &value[1], &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->key = ngx_http_sendfile_conf_value(cf, &value[1]);
+    slcf->key_has_id = ngx_http_sendfile_conf_has_id(&value[1]);
+
+    return slcf->key ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_http_sendfile_conf_format(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t  *value;
+
+    if (slcf->format != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "auto") == 0) {
+        slcf->format = NSF_FORMAT_AUTO;
+
+    } else if (ngx_strcmp(value[1].data, "path") == 0) {
+        slcf->format = NSF_FORMAT_PATH;
+
+    } else if (ngx_strcmp(value[1].data, "json") == 0) {
+        slcf->format = NSF_FORMAT_JSON;
+
+    } else if (ngx_strcmp(value[1].data, "marshal") == 0) {
+        slcf->format = NSF_FORMAT_MARSHAL;
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid format \"%V\": write auto, path, json "
+                           "or marshal", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    size_t       len;
+    ngx_str_t   *value;
+    const char  *err;
+
+    if (slcf->prefix != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    if (slcf->has_root) {
+        return "and \"http_sendfile_root\" are on one level: keep one of them";
+    }
+
+    value = cf->args->elts;
+
+    if (value[1].len == 0
+        || (value[1].data[0] != '/' && value[1].data[0] != '$'))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "prefix \"%V\" is no absolute URI: write "
+                           "a location's, such as /files/", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_http_script_variables_count(&value[1]) == 0) {
+
+        len = value[1].len;
+
+        if (len > 1 && value[1].data[len - 1] == '/') {
+            len--;
+        }
+
+        err = (len > 1) ? nsf_path_check(value[1].data + 1, len - 1) : NULL;
+
+        if (err == NULL && ngx_strchr(value[1].data, '?')) {
+            err = "\"?\" in it";
+        }
+
+        if (err) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid prefix \"%V\": %s; write "
+                               "a location's URI, such as /files/",
+                               &value[1], err);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    slcf->prefix = ngx_http_sendfile_conf_value(cf, &value[1]);
+    if (slcf->prefix == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->has_prefix = 1;
+    slcf->deliver = NGX_HTTP_SENDFILE_REDIRECT;
+    ngx_http_sendfile_conf_place(cf, &slcf->prefix_place);
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t   *value;
+    const char  *err;
+
+    if (slcf->root != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        slcf->root = NULL;
+        slcf->deliver = NGX_HTTP_SENDFILE_REDIRECT;
+        return NGX_CONF_OK;
+    }
+
+    if (slcf->has_prefix) {
+        return "and \"http_sendfile_prefix\" are on one level: "
+               "keep one of them";
+    }
+
+    if (value[1].len == 0
+        || (value[1].data[0] != '/' && value[1].data[0] != '$'))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "root \"%V\" is no absolute path: write one, "
+                           "such as /srv/files, or off", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_http_script_variables_count(&value[1]) == 0) {
+
+        while (value[1].len > 1 && value[1].data[value[1].len - 1] == '/') {
+            value[1].data[--value[1].len] = '\0';
+        }
+
+        err = (value[1].len > 1)
+              ? nsf_path_check(value[1].data + 1, value[1].len - 1) : NULL;
+
+        if (err) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid root \"%V\": %s", &value[1], err);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    slcf->root = ngx_http_sendfile_conf_value(cf, &value[1]);
+    if (slcf->root == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->has_root = 1;
+    slcf->deliver = NGX_HTTP_SENDFILE_DIRECT;
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_sendfile_conf_fallback(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t  *value;
+
+    if (slcf->fallback != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    ngx_http_sendfile_conf_place(cf, &slcf->fallback_place);
+
+    if (ngx_strcmp(value[1].data, "off") == 0) {
+        slcf->fallback = NGX_HTTP_SENDFILE_FALLBACK_OFF;
+        return NGX_CONF_OK;
+    }
+
+    switch (value[1].data[0]) {
+
+    case '=':
+        return ngx_http_sendfile_conf_code(cf, slcf, &value[1]);
+
+    case '@':
+        slcf->fallback = NGX_HTTP_SENDFILE_FALLBACK_NAMED;
+        break;
+
+    case '/':
+    case '$':
+        slcf->fallback = NGX_HTTP_SENDFILE_FALLBACK_URI;
+        slcf->fallback_has_args = (ngx_strchr(value[1].data, '?') != NULL);
+        break;
+
+    default:
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid fallback \"%V\": write a named location "
+                           "(@app), a URI (/app), a code (=404) or off",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->fallback_to = ngx_http_sendfile_conf_value(cf, &value[1]);
+
+    return slcf->fallback_to ? NGX_CONF_OK : NGX_CONF_ERROR;
+}
+
+
+char *
+ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t   *value;
+    ngx_uint_t   i, j;
+
+    static ngx_conf_bitmask_t  masks[] = {
+        { ngx_string("miss"), NGX_HTTP_SENDFILE_ON_MISS },
+        { ngx_string("error"), NGX_HTTP_SENDFILE_ON_ERROR },
+        { ngx_string("timeout"), NGX_HTTP_SENDFILE_ON_TIMEOUT },
+        { ngx_string("invalid"), NGX_HTTP_SENDFILE_ON_INVALID },
+        { ngx_string("missing_file"), NGX_HTTP_SENDFILE_ON_MISSING_FILE },
+        { ngx_null_string, 0 }
+    };
+
+    if (slcf->fallback_on != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    slcf->fallback_on = 0;
+
+    value = cf->args->elts;
+
+    for (i = 1; i < cf->args->nelts; i++) {
+
+        for (j = 0; masks[j].name.len; j++) {
+            if (ngx_strcmp(value[i].data, masks[j].name.data) == 0) {
+                break;
+            }
+        }
+
+        if (masks[j].name.len == 0) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "invalid value \"%V\": write any of miss, "
+                               "error, timeout, invalid, missing_file",
+                               &value[i]);
+            return NGX_CONF_ERROR;
+        }
+
+        if (slcf->fallback_on & masks[j].mask) {
+            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
+                               "duplicate value \"%V\"", &value[i]);
+        }
+
+        slcf->fallback_on |= masks[j].mask;
+    }
+
+    ngx_http_sendfile_conf_place(cf, &slcf->fallback_on_place);
+
+    return NGX_CONF_OK;
+}
+
+
+static void
+ngx_http_sendfile_conf_place(ngx_conf_t *cf, ngx_http_sendfile_place_t *place)
+{
+    place->file = cf->conf_file->file.name.data;
+    place->line = cf->conf_file->line;
+}
+
+
+static ngx_http_complex_value_t *
+ngx_http_sendfile_conf_value(ngx_conf_t *cf, ngx_str_t *value)
+{
+    ngx_http_complex_value_t          *cv;
+    ngx_http_compile_complex_value_t   ccv;
+
+    cv = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+    if (cv == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = value;
+    ccv.complex_value = cv;
+
+    if (ngx_http_compile_complex_value(&ccv) != NGX_OK) {
+        return NULL;
+    }
+
+    return cv;
+}
+
+
+static ngx_http_sendfile_store_type_t *
+ngx_http_sendfile_conf_type(ngx_http_sendfile_main_conf_t *smcf,
+    nsf_str_t *scheme)
+{
+    ngx_uint_t                        i;
+    ngx_http_sendfile_store_type_t  **types;
+
+    types = smcf->types.elts;
+
+    for (i = 0; i < smcf->types.nelts; i++) {
+        if (types[i]->scheme.len == scheme->len
+            && ngx_strncmp(types[i]->scheme.data, scheme->data, scheme->len)
+               == 0)
+        {
+            return types[i];
+        }
+    }
+
+    return NULL;
+}
+
+
+/* whether the text uses $sendfile_id, in either spelling */
+
+static ngx_uint_t
+ngx_http_sendfile_conf_has_id(ngx_str_t *value)
+{
+    u_char  *p, c;
+
+    p = value->data;
+
+    if (ngx_strstr(p, "${sendfile_id}")) {
+        return 1;
+    }
+
+    for ( ;; ) {
+        p = (u_char *) ngx_strstr(p, "$sendfile_id");
+
+        if (p == NULL) {
+            return 0;
+        }
+
+        p += sizeof("$sendfile_id") - 1;
+        c = *p;
+
+        if (!(c == '_'
+              || (c >= '0' && c <= '9')
+              || (c >= 'a' && c <= 'z')
+              || (c >= 'A' && c <= 'Z')))
+        {
+            return 1;
+        }
+    }
+}
+
+
+static char *
+ngx_http_sendfile_conf_code(ngx_conf_t *cf, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *value)
+{
+    ngx_int_t  code;
+
+    code = ngx_atoi(value->data + 1, value->len - 1);
+
+    if (code < 400 || code > 599 || code == NGX_HTTP_CLOSE) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid code \"%V\": write one from =400 to "
+                           "=599", value);
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->fallback = NGX_HTTP_SENDFILE_FALLBACK_CODE;
+    slcf->fallback_code = code;
+
+    return NGX_CONF_OK;
+}

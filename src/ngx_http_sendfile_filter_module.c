@@ -1,0 +1,423 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The header filter: type, name and headers of a record on the answer that
+ * delivers it.  It runs before the not_modified filter, so that a record's
+ * ETag and Last-Modified count in conditional requests.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_compat.h"
+#include "nsf_disposition.h"
+
+
+#define NGX_HTTP_SENDFILE_MAX_EXTEN  32
+
+
+static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
+    nsf_target_t *t);
+static void ngx_http_sendfile_drop_record(ngx_http_request_t *r,
+    nsf_target_t *t);
+static void ngx_http_sendfile_set_type(ngx_http_request_t *r,
+    nsf_target_t *t);
+static void ngx_http_sendfile_type_by_name(ngx_http_request_t *r,
+    nsf_str_t *name);
+static ngx_int_t ngx_http_sendfile_add_disposition(ngx_http_request_t *r,
+    nsf_target_t *t);
+static ngx_int_t ngx_http_sendfile_add_header(ngx_http_request_t *r,
+    nsf_header_t *header);
+static ngx_int_t ngx_http_sendfile_push_header(ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *value);
+static ngx_uint_t ngx_http_sendfile_header_is(ngx_str_t *name,
+    const char *text);
+static void ngx_http_sendfile_drop_header(ngx_http_request_t *r,
+    ngx_str_t *name);
+static ngx_int_t ngx_http_sendfile_filter_init(ngx_conf_t *cf);
+
+
+static ngx_http_module_t  ngx_http_sendfile_filter_module_ctx = {
+    NULL,                                  /* preconfiguration */
+    ngx_http_sendfile_filter_init,         /* postconfiguration */
+
+    NULL,                                  /* create main configuration */
+    NULL,                                  /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    NULL,                                  /* create location configuration */
+    NULL                                   /* merge location configuration */
+};
+
+
+ngx_module_t  ngx_http_sendfile_filter_module = {
+    NGX_MODULE_V1,
+    &ngx_http_sendfile_filter_module_ctx,  /* module context */
+    NULL,                                  /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    NULL,                                  /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    NULL,                                  /* exit process */
+    NULL,                                  /* exit master */
+    NGX_MODULE_V1_PADDING
+};
+
+
+static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+
+static ngx_str_t  ngx_http_sendfile_disposition =
+    ngx_string("Content-Disposition");
+
+
+static ngx_int_t
+ngx_http_sendfile_header_filter(ngx_http_request_t *r)
+{
+    nsf_target_t             *t;
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx == NULL || !ctx->decorate) {
+        return ngx_http_next_header_filter(r);
+    }
+
+    t = &ctx->target;
+
+    if (t->type.len == 0 && t->name.len == 0 && t->nheaders == 0
+        && t->disposition == NSF_DISPOSITION_NONE)
+    {
+        return ngx_http_next_header_filter(r);
+    }
+
+    switch (r->headers_out.status) {
+
+    case NGX_HTTP_OK:
+    case NGX_HTTP_PARTIAL_CONTENT:
+    case NGX_HTTP_NOT_MODIFIED:
+
+        if (ngx_http_sendfile_add_record(r, t) != NGX_OK) {
+            return NGX_ERROR;
+        }
+
+        break;
+
+    default:
+        /* an error page after the record was added: 412, 416 */
+
+        ngx_http_sendfile_drop_record(r, t);
+    }
+
+    return ngx_http_next_header_filter(r);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
+{
+    size_t  i;
+
+    if (r->headers_out.status != NGX_HTTP_NOT_MODIFIED) {
+        ngx_http_sendfile_set_type(r, t);
+    }
+
+    if (t->name.len || t->disposition != NSF_DISPOSITION_NONE) {
+        if (ngx_http_sendfile_add_disposition(r, t) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    for (i = 0; i < t->nheaders; i++) {
+        if (ngx_http_sendfile_add_header(r, &t->headers[i]) != NGX_OK) {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
+{
+    size_t            i;
+    ngx_uint_t        n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    part = &r->headers_out.headers.part;
+    h = part->elts;
+
+    for (n = 0; /* void */ ; n++) {
+
+        if (n >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            n = 0;
+        }
+
+        /* ours are known by the very bytes that name them */
+
+        if (h[n].key.data == ngx_http_sendfile_disposition.data) {
+            h[n].hash = 0;
+            continue;
+        }
+
+        for (i = 0; i < t->nheaders; i++) {
+            if (h[n].key.data == t->headers[i].name.data) {
+                h[n].hash = 0;
+                break;
+            }
+        }
+    }
+}
+
+
+/* as ngx_http_upstream_copy_content_type() */
+
+static void
+ngx_http_sendfile_set_type(ngx_http_request_t *r, nsf_target_t *t)
+{
+    u_char  *p, *last, *semicolon;
+
+    if (t->type.len == 0) {
+        ngx_http_sendfile_type_by_name(r, &t->name);
+        return;
+    }
+
+    p = (u_char *) t->type.data;
+    last = p + t->type.len;
+
+    r->headers_out.content_type.data = p;
+    r->headers_out.content_type.len = t->type.len;
+    r->headers_out.content_type_len = t->type.len;
+    r->headers_out.content_type_lowcase = NULL;
+    r->headers_out.content_type_hash = 0;
+
+    for ( ;; ) {
+        semicolon = ngx_strlchr(p, last, ';');
+
+        if (semicolon == NULL) {
+            return;
+        }
+
+        p = semicolon + 1;
+
+        while (p < last && *p == ' ') {
+            p++;
+        }
+
+        if (last - p > 8
+            && ngx_strncasecmp(p, (u_char *) "charset=", 8) == 0)
+        {
+            break;
+        }
+    }
+
+    p += 8;
+
+    if (*p == '"') {
+        p++;
+    }
+
+    if (last > p && *(last - 1) == '"') {
+        last--;
+    }
+
+    r->headers_out.content_type_len = semicolon - t->type.data;
+    r->headers_out.charset.data = p;
+    r->headers_out.charset.len = last - p;
+}
+
+
+/* what the location's types say of the download name, if anything */
+
+static void
+ngx_http_sendfile_type_by_name(ngx_http_request_t *r, nsf_str_t *name)
+{
+    size_t                     i, len;
+    ngx_str_t                 *type;
+    ngx_uint_t                 hash;
+    ngx_http_core_loc_conf_t  *clcf;
+    u_char                     exten[NGX_HTTP_SENDFILE_MAX_EXTEN];
+
+    for (i = name->len; i > 1; i--) {
+        if (name->data[i - 1] == '.') {
+            break;
+        }
+    }
+
+    if (i <= 1) {
+        return;
+    }
+
+    len = name->len - i;
+
+    if (len == 0 || len > NGX_HTTP_SENDFILE_MAX_EXTEN) {
+        return;
+    }
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    hash = ngx_hash_strlow(exten, (u_char *) name->data + i, len);
+
+    type = ngx_hash_find(&clcf->types_hash, hash, exten, len);
+
+    if (type) {
+        r->headers_out.content_type = *type;
+        r->headers_out.content_type_len = type->len;
+        r->headers_out.content_type_lowcase = NULL;
+        r->headers_out.content_type_hash = 0;
+    }
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_disposition(ngx_http_request_t *r, nsf_target_t *t)
+{
+    ngx_str_t  value;
+
+    value.len = nsf_disposition(NULL, t->disposition, &t->name);
+
+    value.data = ngx_pnalloc(r->pool, value.len);
+    if (value.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) nsf_disposition(value.data, t->disposition, &t->name);
+
+    return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_disposition,
+                                         &value);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_header(ngx_http_request_t *r, nsf_header_t *header)
+{
+    time_t     time;
+    ngx_str_t  name, value;
+
+    name.data = (u_char *) header->name.data;
+    name.len = header->name.len;
+    value.data = (u_char *) header->value.data;
+    value.len = header->value.len;
+
+    if (ngx_http_sendfile_header_is(&name, "Last-Modified")) {
+
+        time = ngx_parse_http_time(value.data, value.len);
+
+        if (time == NGX_ERROR) {
+            ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                          "http_sendfile: a record's Last-Modified \"%V\" "
+                          "is no HTTP date, ignored", &value);
+            return NGX_OK;
+        }
+
+        ngx_http_clear_last_modified(r);
+        r->headers_out.last_modified_time = time;
+
+        return NGX_OK;
+    }
+
+    return ngx_http_sendfile_push_header(r, &name, &value);
+}
+
+
+/* replaces any header of that name, and tells nginx of those it acts on */
+
+static ngx_int_t
+ngx_http_sendfile_push_header(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *value)
+{
+    ngx_table_elt_t  *h;
+
+    ngx_http_sendfile_drop_header(r, name);
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    h->hash = 1;
+    h->key = *name;
+    h->value = *value;
+    ngx_http_sendfile_last_header(h);
+
+    if (ngx_http_sendfile_header_is(name, "ETag")) {
+        r->headers_out.etag = h;
+
+    } else if (ngx_http_sendfile_header_is(name, "Expires")) {
+        r->headers_out.expires = h;
+
+    } else if (ngx_http_sendfile_header_is(name, "Content-Encoding")) {
+        r->headers_out.content_encoding = h;
+
+    } else if (ngx_http_sendfile_header_is(name, "Cache-Control")) {
+        return ngx_http_sendfile_set_cache_control(r, h);
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_sendfile_header_is(ngx_str_t *name, const char *text)
+{
+    return name->len == ngx_strlen(text)
+           && ngx_strncasecmp(name->data, (u_char *) text, name->len) == 0;
+}
+
+
+static void
+ngx_http_sendfile_drop_header(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    part = &r->headers_out.headers.part;
+    h = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                break;
+            }
+
+            part = part->next;
+            h = part->elts;
+            i = 0;
+        }
+
+        if (h[i].hash
+            && h[i].key.len == name->len
+            && ngx_strncasecmp(h[i].key.data, name->data, name->len) == 0)
+        {
+            h[i].hash = 0;
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_filter_init(ngx_conf_t *cf)
+{
+    ngx_http_next_header_filter = ngx_http_top_header_filter;
+    ngx_http_top_header_filter = ngx_http_sendfile_header_filter;
+
+    return NGX_OK;
+}

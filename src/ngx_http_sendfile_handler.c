@@ -1,0 +1,442 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The state machine of a request, in the PRECONTENT phase: everything that
+ * may deny the request has had its say.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_deliver.h"
+#include "nsf_key.h"
+
+
+static ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(
+    ngx_http_request_t *r);
+static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_request_t *r);
+static ngx_uint_t ngx_http_sendfile_another_id(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *id, ngx_str_t *key);
+static ngx_int_t ngx_http_sendfile_ask(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
+static void ngx_http_sendfile_answer(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
+    ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_abort(void *data);
+static void ngx_http_sendfile_mark(void *data);
+
+
+ngx_int_t
+ngx_http_sendfile_handler(ngx_http_request_t *r)
+{
+    ngx_int_t                      rc;
+    ngx_str_t                      id, key;
+    ngx_http_sendfile_ctx_t       *ctx;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    if (!slcf->enable
+        || slcf->store == NULL
+        || r->error_page
+        || (r->content_handler && !slcf->here))
+    {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx && ctx->state == NGX_HTTP_SENDFILE_LOOKUP) {
+        /* an event of the client's */
+        return NGX_AGAIN;
+    }
+
+    if (ctx && ctx->state != NGX_HTTP_SENDFILE_DONE) {
+        return ngx_http_sendfile_run(r, ctx, slcf);
+    }
+
+    ngx_http_sendfile_id(r, &id);
+
+    rc = ngx_http_sendfile_key(r, slcf, &id, &key);
+
+    if (rc != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
+    }
+
+    if (ctx == NULL) {
+        ctx = ngx_http_sendfile_create_ctx(r);
+        if (ctx == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+    } else if (!ngx_http_sendfile_another_id(r, ctx, &id, &key)) {
+        return NGX_DECLINED;
+    }
+
+    ctx->id = id;
+    ctx->key = key;
+
+    rc = ngx_http_sendfile_start(r, ctx, slcf);
+
+    return (rc == NGX_OK) ? ngx_http_sendfile_run(r, ctx, slcf) : rc;
+}
+
+
+ngx_http_sendfile_ctx_t *
+ngx_http_sendfile_get_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t       *cln;
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_module);
+
+    if (ctx || !r->internal) {
+        return ctx;
+    }
+
+    /* a redirect has cleared the contexts; the pool is the main request's */
+
+    for (cln = r->pool->cleanup; cln; cln = cln->next) {
+
+        if (cln->handler == ngx_http_sendfile_mark) {
+            ctx = cln->data;
+
+            if (ctx->request == r) {
+                ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
+                return ctx;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
+    ngx_uint_t code, const char *reason)
+{
+    ctx->state = NGX_HTTP_SENDFILE_FAILED;
+    ctx->failure = failure;
+    ctx->code = code;
+    ctx->reason = reason;
+}
+
+
+/* from a key to FOUND or FAILED (NGX_OK) or to a lookup that takes time */
+
+static ngx_int_t
+ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    const char  *reason;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_BYPASS;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_METHOD, 0,
+                               "neither GET nor HEAD");
+        return NGX_OK;
+    }
+
+    reason = nsf_key_check(ctx->key.data, ctx->key.len);
+
+    if (reason) {
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
+                               NGX_HTTP_NOT_FOUND, reason);
+        return NGX_OK;
+    }
+
+    ctx->store = slcf->store;
+
+    return ngx_http_sendfile_ask(r, ctx, slcf);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_int_t  rc;
+
+    if (ctx->state == NGX_HTTP_SENDFILE_FOUND) {
+
+        if (slcf->deliver == NGX_HTTP_SENDFILE_DIRECT) {
+            rc = ngx_http_sendfile_direct(r, ctx, slcf);
+
+        } else {
+            rc = ngx_http_sendfile_redirect(r, ctx, slcf);
+        }
+
+        if (rc == NGX_ERROR) {
+            ctx->state = NGX_HTTP_SENDFILE_DONE;
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        if (rc != NGX_DECLINED) {
+            return rc;
+        }
+    }
+
+    return ngx_http_sendfile_fallback(r, ctx, slcf);
+}
+
+
+static ngx_http_sendfile_ctx_t *
+ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
+{
+    ngx_pool_cleanup_t       *cln;
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_sendfile_ctx_t));
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    ctx = cln->data;
+    ngx_http_sendfile_init_ctx(ctx, r);
+
+    cln->handler = ngx_http_sendfile_mark;
+
+    ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
+
+    return ctx;
+}
+
+
+static void
+ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
+{
+    ngx_memzero(ctx, sizeof(ngx_http_sendfile_ctx_t));
+
+    ctx->request = r;
+    ctx->lookup_time = (ngx_msec_t) -1;
+
+    ctx->waiter.handler = ngx_http_sendfile_answered;
+    ctx->waiter.data = ctx;
+}
+
+
+/*
+ * A request that has been through here goes on to whatever else is there,
+ * but for one case: the application answered with X-Accel-Redirect to
+ * another ID.  Once.
+ */
+
+static ngx_uint_t
+ngx_http_sendfile_another_id(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *id, ngx_str_t *key)
+{
+    ngx_http_cleanup_t  *cleanup;
+
+    if (ctx->again
+        || ctx->decorate
+        || r->upstream == NULL
+        || r->upstream->headers_in.x_accel_redirect == NULL)
+    {
+        return 0;
+    }
+
+    if (key->len == ctx->key.len
+        && ngx_memcmp(key->data, ctx->key.data, key->len) == 0)
+    {
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "http_sendfile: the application redirects key \"%V\" "
+                      "to itself, not looked up again", key);
+        return 0;
+    }
+
+    cleanup = ctx->cleanup;
+
+    ngx_http_sendfile_init_ctx(ctx, r);
+
+    ctx->cleanup = cleanup;
+    ctx->again = 1;
+
+    return 1;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_int_t                   rc;
+    ngx_http_sendfile_result_t  res;
+
+    if (slcf->store->type->async && ctx->cleanup == NULL) {
+        ctx->cleanup = ngx_http_cleanup_add(r, 0);
+
+        if (ctx->cleanup == NULL) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        ctx->cleanup->handler = ngx_http_sendfile_abort;
+        ctx->cleanup->data = ctx;
+    }
+
+    ctx->start = ngx_current_msec;
+
+    rc = ngx_http_sendfile_lookup(slcf->store, &ctx->key, slcf->timeout,
+                                  &ctx->waiter, &res);
+
+    if (rc == NGX_AGAIN) {
+        return ngx_http_sendfile_wait(r, ctx);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_http_sendfile_answer(r, ctx, slcf, &res);
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_event_t  *rev;
+
+    ctx->state = NGX_HTTP_SENDFILE_LOOKUP;
+
+    /* a client that leaves is to be noticed */
+
+    rev = r->connection->read;
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+
+    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        ngx_http_sendfile_abort(ctx);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    r->read_event_handler = ngx_http_test_reading;
+
+    return NGX_AGAIN;
+}
+
+
+static void
+ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
+{
+    const char  *reason;
+
+    ctx->lookup_time = ngx_current_msec - ctx->start;
+    ctx->source = ctx->store->type->scheme;
+    ctx->detail = res->detail;
+    ctx->err = res->err;
+
+    switch (res->rc) {
+
+    case NGX_OK:
+        reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
+
+        if (reason == NULL) {
+            ctx->state = NGX_HTTP_SENDFILE_FOUND;
+            ctx->status = NGX_HTTP_SENDFILE_STATUS_HIT;
+            return;
+        }
+
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
+                               NGX_HTTP_BAD_GATEWAY, "invalid record");
+        ctx->detail = reason;
+        return;
+
+    case NGX_DECLINED:
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
+                               NGX_HTTP_NOT_FOUND,
+                               res->reason ? res->reason : "not in store");
+        return;
+
+    case NGX_HTTP_SENDFILE_TIMEDOUT:
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_TIMEOUT,
+                               NGX_HTTP_GATEWAY_TIME_OUT, res->reason);
+        return;
+
+    default: /* NGX_ERROR */
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_ERROR;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
+                               NGX_HTTP_BAD_GATEWAY,
+                               res->reason ? res->reason : "store error");
+        return;
+    }
+}
+
+
+/* the answer of a lookup that took time, from the event loop */
+
+static void
+ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
+    ngx_http_sendfile_result_t *res)
+{
+    ngx_connection_t              *c;
+    ngx_http_request_t            *r;
+    ngx_http_sendfile_ctx_t       *ctx;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    ctx = w->data;
+    r = ctx->request;
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    ngx_http_sendfile_answer(r, ctx, slcf, res);
+
+    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+
+    } else {
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_core_run_phases;
+
+        ngx_http_core_run_phases(r);
+    }
+
+    ngx_http_run_posted_requests(c);
+}
+
+
+/* the request ends, whether it was answered or the client has left */
+
+static void
+ngx_http_sendfile_abort(void *data)
+{
+    ngx_http_sendfile_ctx_t  *ctx = data;
+
+    ngx_http_sendfile_lookup_cancel(&ctx->waiter);
+
+    if (ctx->state == NGX_HTTP_SENDFILE_LOOKUP) {
+        ctx->state = NGX_HTTP_SENDFILE_DONE;
+    }
+}
+
+
+/* nothing to clean up: this is how a context is found after a redirect */
+
+static void
+ngx_http_sendfile_mark(void *data)
+{
+    return;
+}

@@ -1,0 +1,446 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Files by ID: the module's directives, configurations and processes.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+
+
+static ngx_int_t ngx_http_sendfile_preconfiguration(ngx_conf_t *cf);
+static ngx_int_t ngx_http_sendfile_postconfiguration(ngx_conf_t *cf);
+static void *ngx_http_sendfile_create_main_conf(ngx_conf_t *cf);
+static void *ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf);
+static char *ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent,
+    void *child);
+static void ngx_http_sendfile_merge_fallback(
+    ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
+static char *ngx_http_sendfile_timeout(ngx_conf_t *cf, void *post,
+    void *data);
+static ngx_int_t ngx_http_sendfile_init_process(ngx_cycle_t *cycle);
+static void ngx_http_sendfile_exit_process(ngx_cycle_t *cycle);
+static ngx_int_t ngx_http_sendfile_add_store(ngx_conf_t *cf,
+    ngx_http_sendfile_store_type_t *type);
+
+
+static ngx_conf_post_t  ngx_http_sendfile_timeout_post = {
+    ngx_http_sendfile_timeout
+};
+
+
+#define NGX_HTTP_SENDFILE_ANY_CONF                                            \
+    (NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF)
+
+
+static ngx_command_t  ngx_http_sendfile_commands[] = {
+
+    { ngx_string("http_sendfile"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_HTTP_LIF_CONF|NGX_CONF_FLAG,
+      ngx_http_sendfile_conf_enable,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, enable),
+      NULL },
+
+    { ngx_string("http_sendfile_lookup"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_lookup,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_key"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_key,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_format"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_format,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_prefix"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_prefix,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_root"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_root,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_symlinks"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, symlinks),
+      NULL },
+
+    { ngx_string("http_sendfile_fallback"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_fallback,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_fallback_on"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_1MORE,
+      ngx_http_sendfile_conf_fallback_on,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_timeout"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, timeout),
+      &ngx_http_sendfile_timeout_post },
+
+      ngx_null_command
+};
+
+
+static ngx_http_module_t  ngx_http_sendfile_module_ctx = {
+    ngx_http_sendfile_preconfiguration,    /* preconfiguration */
+    ngx_http_sendfile_postconfiguration,   /* postconfiguration */
+
+    ngx_http_sendfile_create_main_conf,    /* create main configuration */
+    NULL,                                  /* init main configuration */
+
+    NULL,                                  /* create server configuration */
+    NULL,                                  /* merge server configuration */
+
+    ngx_http_sendfile_create_loc_conf,     /* create location configuration */
+    ngx_http_sendfile_merge_loc_conf       /* merge location configuration */
+};
+
+
+static ngx_http_sendfile_api_t  ngx_http_sendfile_api = {
+    NGX_HTTP_SENDFILE_API,
+    ngx_http_sendfile_add_store
+};
+
+
+ngx_module_t  ngx_http_sendfile_module = {
+    NGX_MODULE_V1,
+    &ngx_http_sendfile_module_ctx,         /* module context */
+    ngx_http_sendfile_commands,            /* module directives */
+    NGX_HTTP_MODULE,                       /* module type */
+    NULL,                                  /* init master */
+    NULL,                                  /* init module */
+    ngx_http_sendfile_init_process,        /* init process */
+    NULL,                                  /* init thread */
+    NULL,                                  /* exit thread */
+    ngx_http_sendfile_exit_process,        /* exit process */
+    NULL,                                  /* exit master */
+    (uintptr_t) &ngx_http_sendfile_api,    /* spare_hook0: our API */
+    0, 0, 0, 0, 0, 0, 0
+};
+
+
+static ngx_http_complex_value_t  ngx_http_sendfile_default_prefix = {
+    ngx_string("/files/"), NULL, NULL, NULL, { 0 }
+};
+
+
+static ngx_int_t
+ngx_http_sendfile_preconfiguration(ngx_conf_t *cf)
+{
+    return ngx_http_sendfile_add_variables(cf);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
+{
+    ngx_http_handler_pt            *h;
+    ngx_http_core_main_conf_t      *cmcf;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    if (smcf->enabled.nelts == 0) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_sendfile_conf_check(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    h = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    *h = ngx_http_sendfile_handler;
+
+    return NGX_OK;
+}
+
+
+static void *
+ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
+{
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t  **type;
+
+    smcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_main_conf_t));
+    if (smcf == NULL) {
+        return NULL;
+    }
+
+    if (ngx_array_init(&smcf->stores, cf->pool, 4,
+                       sizeof(ngx_http_sendfile_store_t *))
+        != NGX_OK
+        || ngx_array_init(&smcf->types, cf->pool, 4,
+                          sizeof(ngx_http_sendfile_store_type_t *))
+           != NGX_OK
+        || ngx_array_init(&smcf->enabled, cf->pool, 4,
+                          sizeof(ngx_http_sendfile_enabled_t))
+           != NGX_OK)
+    {
+        return NULL;
+    }
+
+    type = ngx_array_push(&smcf->types);
+    if (type == NULL) {
+        return NULL;
+    }
+
+    *type = &ngx_http_sendfile_lmdb_store;
+
+    return smcf;
+}
+
+
+static void *
+ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    slcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_loc_conf_t));
+    if (slcf == NULL) {
+        return NULL;
+    }
+
+    /*
+     * set by ngx_pcalloc():
+     *
+     *     slcf->here, key_has_id, fallback_to, fallback_has_args,
+     *     fallback_code, has_prefix, has_root, warned, the places
+     */
+
+    slcf->enable = NGX_CONF_UNSET;
+    slcf->store = NGX_CONF_UNSET_PTR;
+    slcf->key = NGX_CONF_UNSET_PTR;
+    slcf->format = NGX_CONF_UNSET_UINT;
+    slcf->deliver = NGX_CONF_UNSET_UINT;
+    slcf->prefix = NGX_CONF_UNSET_PTR;
+    slcf->root = NGX_CONF_UNSET_PTR;
+    slcf->symlinks = NGX_CONF_UNSET;
+    slcf->fallback = NGX_CONF_UNSET_UINT;
+    slcf->fallback_on = NGX_CONF_UNSET_UINT;
+    slcf->timeout = NGX_CONF_UNSET_MSEC;
+
+    return slcf;
+}
+
+
+static char *
+ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
+{
+    ngx_http_sendfile_loc_conf_t *prev = parent;
+    ngx_http_sendfile_loc_conf_t *conf = child;
+
+    ngx_http_core_loc_conf_t       *clcf;
+    ngx_http_sendfile_enabled_t    *e;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    /* "if" and "limit_except" are their location, as far as "here" goes */
+
+    conf->here = (conf->enable == NGX_CONF_UNSET)
+                 ? (clcf->noname && prev->here) : (ngx_uint_t) conf->enable;
+
+    if (conf->enable == NGX_CONF_UNSET) {
+        conf->enable_place = prev->enable_place;
+    }
+
+    if (conf->prefix == NGX_CONF_UNSET_PTR) {
+        conf->prefix_place = prev->prefix_place;
+    }
+
+    if (conf->key == NGX_CONF_UNSET_PTR) {
+        conf->key_has_id = prev->key_has_id;
+    }
+
+    if (conf->fallback_on == NGX_CONF_UNSET_UINT) {
+        conf->fallback_on_place = prev->fallback_on_place;
+    }
+
+    ngx_http_sendfile_merge_fallback(prev, conf);
+
+    ngx_conf_merge_value(conf->enable, prev->enable, 0);
+    ngx_conf_merge_ptr_value(conf->store, prev->store, NULL);
+    ngx_conf_merge_ptr_value(conf->key, prev->key, NULL);
+    ngx_conf_merge_uint_value(conf->format, prev->format, NSF_FORMAT_AUTO);
+    ngx_conf_merge_uint_value(conf->deliver, prev->deliver,
+                              NGX_HTTP_SENDFILE_REDIRECT);
+    ngx_conf_merge_ptr_value(conf->prefix, prev->prefix,
+                             &ngx_http_sendfile_default_prefix);
+    ngx_conf_merge_ptr_value(conf->root, prev->root, NULL);
+    ngx_conf_merge_value(conf->symlinks, prev->symlinks, 0);
+    ngx_conf_merge_uint_value(conf->fallback_on, prev->fallback_on,
+                              NGX_HTTP_SENDFILE_ON_ALL);
+    ngx_conf_merge_msec_value(conf->timeout, prev->timeout, 250);
+
+    if (!conf->enable) {
+        return NGX_CONF_OK;
+    }
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    e = ngx_array_push(&smcf->enabled);
+    if (e == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    e->conf = conf;
+    e->clcf = clcf;
+    e->cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    return NGX_CONF_OK;
+}
+
+
+/* an unset fallback stays so: it depends on the location's handler */
+
+static void
+ngx_http_sendfile_merge_fallback(ngx_http_sendfile_loc_conf_t *prev,
+    ngx_http_sendfile_loc_conf_t *conf)
+{
+    if (conf->fallback != NGX_CONF_UNSET_UINT) {
+        return;
+    }
+
+    conf->fallback = prev->fallback;
+    conf->fallback_to = prev->fallback_to;
+    conf->fallback_code = prev->fallback_code;
+    conf->fallback_has_args = prev->fallback_has_args;
+    conf->fallback_place = prev->fallback_place;
+}
+
+
+static char *
+ngx_http_sendfile_timeout(ngx_conf_t *cf, void *post, void *data)
+{
+    ngx_msec_t  *timeout = data;
+
+    if (*timeout == 0) {
+        return "must not be 0: write a time such as 250ms";
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                      i;
+    ngx_http_sendfile_store_t     **store;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    if (ngx_process != NGX_PROCESS_WORKER
+        && ngx_process != NGX_PROCESS_SINGLE)
+    {
+        return NGX_OK;
+    }
+
+    ngx_http_sendfile_lookup_init_process();
+
+    smcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_sendfile_module);
+    if (smcf == NULL) {
+        return NGX_OK;
+    }
+
+    store = smcf->stores.elts;
+
+    for (i = 0; i < smcf->stores.nelts; i++) {
+        if (store[i]->type->init) {
+            store[i]->type->init(store[i], cycle->log);
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_exit_process(ngx_cycle_t *cycle)
+{
+    ngx_uint_t                      i;
+    ngx_http_sendfile_store_t     **store;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                               ngx_http_sendfile_module);
+    if (smcf == NULL) {
+        return;
+    }
+
+    store = smcf->stores.elts;
+
+    for (i = 0; i < smcf->stores.nelts; i++) {
+        if (store[i]->type->exit) {
+            store[i]->type->exit(store[i]);
+        }
+    }
+}
+
+
+/* for a module's preconfiguration */
+
+static ngx_int_t
+ngx_http_sendfile_add_store(ngx_conf_t *cf,
+    ngx_http_sendfile_store_type_t *type)
+{
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t  **typep;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    if (smcf == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "ngx_http_sendfile_module must be loaded before "
+                           "the module of the store \"%V\"", &type->scheme);
+        return NGX_ERROR;
+    }
+
+    typep = ngx_array_push(&smcf->types);
+    if (typep == NULL) {
+        return NGX_ERROR;
+    }
+
+    *typep = type;
+
+    return NGX_OK;
+}

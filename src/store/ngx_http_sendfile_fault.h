@@ -1,0 +1,49 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Reading a memory-mapped file that somebody truncates or overwrites ends
+ * in SIGBUS or SIGSEGV.  A guarded call turns that into an error:
+ *
+ *     if (ngx_http_sendfile_fault_guard()) {
+ *         ... it faulted ...
+ *     }
+ *     ... read the mapping, take no locks, allocate nothing ...
+ *     ngx_http_sendfile_fault_release();
+ *
+ * A fault outside of a guarded section goes where it went before.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_FAULT_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_FAULT_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include <setjmp.h>
+
+
+extern sigjmp_buf             ngx_http_sendfile_fault_env;
+extern volatile sig_atomic_t  ngx_http_sendfile_fault_armed;
+
+
+/* installs the handlers, once in a process */
+
+ngx_int_t ngx_http_sendfile_fault_init(ngx_log_t *log);
+
+/* ends a guarded section as a fault would; returns if there is none */
+
+void ngx_http_sendfile_fault_raise(void);
+
+
+#define ngx_http_sendfile_fault_guard()                                       \
+    (sigsetjmp(ngx_http_sendfile_fault_env, 0)                                \
+     ? 1 : (ngx_http_sendfile_fault_armed = 1, 0))
+
+#define ngx_http_sendfile_fault_release()                                     \
+    ngx_http_sendfile_fault_armed = 0
+
+
+#endif /* _NGX_HTTP_SENDFILE_FAULT_H_INCLUDED_ */

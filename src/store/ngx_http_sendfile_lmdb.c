@@ -1,0 +1,768 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The embedded store: keys and values in an LMDB file, read through the
+ * worker's own mapping.  Every read is synchronous and takes no lock.
+ *
+ * A store belongs to the configuration, an environment to the process: LMDB
+ * forbids to open one file twice in a process, so stores whose paths lead to
+ * the same file share it.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include <lmdb.h>
+
+#include "nsf.h"
+#include "ngx_http_sendfile_fault.h"
+#include "ngx_http_sendfile_store.h"
+
+
+/* how often a path is looked at for a new file, milliseconds */
+
+#define NGX_HTTP_SENDFILE_LMDB_CHECK  1000
+
+
+typedef struct {
+    ngx_queue_t                    queue;
+    ngx_uint_t                     refs;
+
+    MDB_env                       *env;
+    MDB_txn                       *txn;
+    MDB_dbi                        dbi;
+
+    dev_t                          dev;
+    ino_t                          ino;
+
+    /* ends the read transaction at the end of the event loop's turn */
+    ngx_event_t                    turn;
+
+    unsigned                       reading:1;
+    unsigned                       broken:1;
+} ngx_http_sendfile_lmdb_env_t;
+
+
+typedef struct {
+    /* all null-terminated: as configured, and the files of a directory */
+    ngx_str_t                      path;
+    ngx_str_t                      data;
+    ngx_str_t                      lock;
+    ngx_str_t                      file_lock;
+
+    ngx_http_sendfile_lmdb_env_t  *env;
+    ngx_msec_t                     checked;
+
+    /* why there is no environment */
+    ngx_int_t                      rc;
+    const char                    *reason;
+    const char                    *detail;
+    ngx_err_t                      err;
+
+    unsigned                       init:1;
+    unsigned                       told:1;
+    unsigned                       subdir:1;
+} ngx_http_sendfile_lmdb_t;
+
+
+static char *ngx_http_sendfile_lmdb_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_lmdb_name(ngx_conf_t *cf, ngx_str_t *name,
+    nsf_str_t *path, const char *suffix);
+static void ngx_http_sendfile_lmdb_init(ngx_http_sendfile_store_t *store,
+    ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_exit(ngx_http_sendfile_store_t *store);
+static ngx_int_t ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_op_t *op);
+static ngx_int_t ngx_http_sendfile_lmdb_cancel(
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
+
+static void ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store,
+    ngx_log_t *log);
+static ngx_err_t ngx_http_sendfile_lmdb_stat(ngx_http_sendfile_lmdb_t *lmdb,
+    ngx_file_info_t *fi);
+static void ngx_http_sendfile_lmdb_fail(ngx_http_sendfile_store_t *store,
+    ngx_int_t rc, const char *reason, int err, ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_denied(ngx_http_sendfile_store_t *store,
+    ngx_err_t err, ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
+    ngx_file_info_t *fi, ngx_log_t *log);
+static int ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
+    ngx_http_sendfile_lmdb_t *lmdb);
+static int ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env);
+static ngx_int_t ngx_http_sendfile_lmdb_intact(
+    ngx_http_sendfile_lmdb_env_t *env);
+static void ngx_http_sendfile_lmdb_cleanup(void *data);
+static void ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb,
+    ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env,
+    ngx_log_t *log);
+
+static int ngx_http_sendfile_lmdb_read(ngx_http_sendfile_lmdb_env_t *env,
+    MDB_val *key, MDB_val *value);
+static int ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env);
+static void ngx_http_sendfile_lmdb_turn(ngx_event_t *ev);
+static void ngx_http_sendfile_lmdb_assert(MDB_env *env, const char *msg);
+
+
+ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
+    ngx_string("lmdb"),
+    0,                                     /* asynchronous */
+    ngx_http_sendfile_lmdb_create,
+    ngx_http_sendfile_lmdb_init,
+    ngx_http_sendfile_lmdb_exit,
+    ngx_http_sendfile_lmdb_get,
+    ngx_http_sendfile_lmdb_cancel
+};
+
+
+/* the environments that this process has open */
+
+static ngx_queue_t  ngx_http_sendfile_lmdb_envs;
+static u_char       ngx_http_sendfile_lmdb_value[NSF_MAX_VALUE];
+
+
+static char *
+ngx_http_sendfile_lmdb_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+{
+    ngx_pool_cleanup_t        *cln;
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    if (url->host.len || url->path.len == 0 || url->path.data[0] != '/') {
+        return "needs an absolute path: lmdb:/path";
+    }
+
+    lmdb = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_lmdb_t));
+    if (lmdb == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    cln->handler = ngx_http_sendfile_lmdb_cleanup;
+    cln->data = lmdb;
+
+    if (ngx_http_sendfile_lmdb_name(cf, &lmdb->path, &url->path, "") != NGX_OK
+        || ngx_http_sendfile_lmdb_name(cf, &lmdb->data, &url->path,
+                                       "/data.mdb") != NGX_OK
+        || ngx_http_sendfile_lmdb_name(cf, &lmdb->lock, &url->path,
+                                       "/lock.mdb") != NGX_OK
+        || ngx_http_sendfile_lmdb_name(cf, &lmdb->file_lock, &url->path,
+                                       "-lock") != NGX_OK)
+    {
+        return NSF_ERR_MEMORY;
+    }
+
+    store->ctx = lmdb;
+
+    return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_lmdb_name(ngx_conf_t *cf, ngx_str_t *name, nsf_str_t *path,
+    const char *suffix)
+{
+    size_t  len;
+
+    len = ngx_strlen(suffix);
+
+    name->data = ngx_pnalloc(cf->pool, path->len + len + 1);
+    if (name->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    name->len = path->len + len;
+
+    ngx_memcpy(name->data, path->data, path->len);
+    ngx_memcpy(name->data + path->len, suffix, len + 1);
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_lmdb_init(ngx_http_sendfile_store_t *store, ngx_log_t *log)
+{
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    lmdb = store->ctx;
+
+    if (lmdb->init || ngx_http_sendfile_fault_init(log) != NGX_OK) {
+        return;
+    }
+
+    if (ngx_http_sendfile_lmdb_envs.next == NULL) {
+        ngx_queue_init(&ngx_http_sendfile_lmdb_envs);
+    }
+
+    lmdb->init = 1;
+
+    ngx_http_sendfile_lmdb_check(store, log);
+}
+
+
+static void
+ngx_http_sendfile_lmdb_exit(ngx_http_sendfile_store_t *store)
+{
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    lmdb = store->ctx;
+
+    ngx_http_sendfile_lmdb_release(lmdb, ngx_cycle->log);
+    lmdb->init = 0;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_op_t *op)
+{
+    int                            rc;
+    MDB_val                        key, value;
+    ngx_http_sendfile_lmdb_t      *lmdb;
+    ngx_http_sendfile_lmdb_env_t  *env;
+
+    lmdb = store->ctx;
+
+    if (!lmdb->init) {
+        /* after a reload without worker processes */
+        ngx_http_sendfile_lmdb_init(store, ngx_cycle->log);
+    }
+
+    if (lmdb->env == NULL
+        || ngx_current_msec - lmdb->checked >= NGX_HTTP_SENDFILE_LMDB_CHECK
+        || lmdb->env->broken)
+    {
+        ngx_http_sendfile_lmdb_check(store, ngx_cycle->log);
+    }
+
+    env = lmdb->env;
+
+    if (env == NULL) {
+        op->reason = lmdb->reason;
+        op->detail = lmdb->detail;
+        op->err = lmdb->err;
+        return lmdb->rc;
+    }
+
+    key.mv_data = op->key.data;
+    key.mv_size = op->key.len;
+
+    rc = ngx_http_sendfile_lmdb_read(env, &key, &value);
+
+    if (rc == MDB_SUCCESS) {
+        op->value.data = value.mv_data;
+        op->value.len = value.mv_size;
+        return NGX_OK;
+    }
+
+    if (rc == MDB_NOTFOUND) {
+        return NGX_DECLINED;
+    }
+
+    op->reason = "LMDB read failed";
+
+    if (rc > 0) {
+        op->err = rc;
+
+    } else {
+        op->detail = mdb_strerror(rc);
+    }
+
+    /* a full table of readers is no fault of the file */
+
+    if (rc != MDB_READERS_FULL && rc != MDB_BAD_VALSIZE) {
+        env->broken = 1;
+    }
+
+    return NGX_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_lmdb_cancel(ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_op_t *op)
+{
+    /* never asked: get() does not return NGX_AGAIN */
+
+    return NGX_OK;
+}
+
+
+/*
+ * Opens the file when it appears, opens the new one when the path leads to
+ * another, gives up one that has been cut off.  One that cannot be opened is
+ * tried again once a check interval, one that is not there at each lookup.
+ */
+
+static void
+ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
+{
+    ngx_err_t                      err;
+    ngx_file_info_t                fi;
+    ngx_http_sendfile_lmdb_t      *lmdb;
+    ngx_http_sendfile_lmdb_env_t  *env;
+
+    lmdb = store->ctx;
+    env = lmdb->env;
+
+    if (env == NULL
+        && lmdb->rc == NGX_ERROR
+        && ngx_current_msec - lmdb->checked < NGX_HTTP_SENDFILE_LMDB_CHECK)
+    {
+        return;
+    }
+
+    lmdb->checked = ngx_current_msec;
+
+    err = ngx_http_sendfile_lmdb_stat(lmdb, &fi);
+
+    if (err == 0) {
+
+        if (env
+            && !env->broken
+            && env->dev == fi.st_dev && env->ino == fi.st_ino
+            && ngx_http_sendfile_lmdb_intact(env) == NGX_OK)
+        {
+            return;
+        }
+
+        ngx_http_sendfile_lmdb_release(lmdb, log);
+        ngx_http_sendfile_lmdb_open(store, &fi, log);
+        return;
+    }
+
+    if (env && !env->broken && err == NGX_ENOENT) {
+        /* unlinked, or between two of them: what is open is good */
+        return;
+    }
+
+    ngx_http_sendfile_lmdb_release(lmdb, log);
+
+    if (err == NGX_ENOENT || err == NGX_ENOTDIR) {
+        ngx_http_sendfile_lmdb_fail(store, NGX_DECLINED, "no LMDB yet", err,
+                                    log);
+        return;
+    }
+
+    ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB", err,
+                                log);
+}
+
+
+/* the data file of a directory, or the path itself; 0 or an errno */
+
+static ngx_err_t
+ngx_http_sendfile_lmdb_stat(ngx_http_sendfile_lmdb_t *lmdb,
+    ngx_file_info_t *fi)
+{
+    if (ngx_file_info(lmdb->path.data, fi) == NGX_FILE_ERROR) {
+        return ngx_errno;
+    }
+
+    lmdb->subdir = ngx_is_dir(fi) ? 1 : 0;
+
+    if (lmdb->subdir
+        && ngx_file_info(lmdb->data.data, fi) == NGX_FILE_ERROR)
+    {
+        return ngx_errno;
+    }
+
+    return 0;
+}
+
+
+/* remembers why there is no environment; says it once until it changes */
+
+static void
+ngx_http_sendfile_lmdb_fail(ngx_http_sendfile_store_t *store, ngx_int_t rc,
+    const char *reason, int err, ngx_log_t *log)
+{
+    ngx_err_t                  errn;
+    const char                *detail;
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    lmdb = store->ctx;
+
+    errn = (err > 0) ? err : 0;
+    detail = (err < 0) ? mdb_strerror(err) : NULL;
+
+    if (lmdb->told
+        && lmdb->reason == reason
+        && lmdb->detail == detail
+        && lmdb->err == errn)
+    {
+        return;
+    }
+
+    lmdb->told = 1;
+    lmdb->rc = rc;
+    lmdb->reason = reason;
+    lmdb->detail = detail;
+    lmdb->err = errn;
+
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_INFO, log, errn,
+                      "http_sendfile: %V is not there yet, "
+                      "every lookup is a miss until it is", &store->url);
+        return;
+    }
+
+    if (errn == NGX_EACCES || errn == NGX_EPERM) {
+        ngx_http_sendfile_lmdb_denied(store, errn, log);
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, log, errn, "http_sendfile: %s %V%s%s",
+                  reason, &store->url, detail ? ": " : "",
+                  detail ? detail : "");
+}
+
+
+/* which permission on which file is missing */
+
+static void
+ngx_http_sendfile_lmdb_denied(ngx_http_sendfile_store_t *store, ngx_err_t err,
+    ngx_log_t *log)
+{
+    u_char                    *data, *lock;
+    const char                *what;
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    lmdb = store->ctx;
+
+    data = lmdb->subdir ? lmdb->data.data : lmdb->path.data;
+    lock = lmdb->subdir ? lmdb->lock.data : lmdb->file_lock.data;
+
+    if (access((char *) data, R_OK) == -1) {
+        what = "read permission on";
+        lock = data;
+
+    } else if (access((char *) lock, F_OK) == -1) {
+        what = "write permission on the directory, to create";
+
+    } else {
+        what = "read and write permission on";
+    }
+
+    ngx_log_error(NGX_LOG_ERR, log, err,
+                  "http_sendfile: cannot open LMDB %V: the worker's user "
+                  "(uid %d) needs %s %s",
+                  &store->url, (int) geteuid(), what, lock);
+}
+
+
+static void
+ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
+    ngx_file_info_t *fi, ngx_log_t *log)
+{
+    int                            rc;
+    ngx_queue_t                   *q;
+    ngx_http_sendfile_lmdb_t      *lmdb;
+    ngx_http_sendfile_lmdb_env_t  *env;
+
+    lmdb = store->ctx;
+
+    for (q = ngx_queue_head(&ngx_http_sendfile_lmdb_envs);
+         q != ngx_queue_sentinel(&ngx_http_sendfile_lmdb_envs);
+         q = ngx_queue_next(q))
+    {
+        env = ngx_queue_data(q, ngx_http_sendfile_lmdb_env_t, queue);
+
+        if (env->dev == fi->st_dev && env->ino == fi->st_ino && !env->broken) {
+            env->refs++;
+            lmdb->env = env;
+            lmdb->told = 0;
+            return;
+        }
+    }
+
+    env = ngx_calloc(sizeof(ngx_http_sendfile_lmdb_env_t), log);
+    if (env == NULL) {
+        ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB",
+                                    NGX_ENOMEM, log);
+        return;
+    }
+
+    env->dev = fi->st_dev;
+    env->ino = fi->st_ino;
+
+    env->turn.handler = ngx_http_sendfile_lmdb_turn;
+    env->turn.data = env;
+    env->turn.log = log;
+
+    rc = ngx_http_sendfile_lmdb_open_env(env, lmdb);
+
+    if (rc != MDB_SUCCESS) {
+        ngx_http_sendfile_lmdb_close(env, log);
+        ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB", rc,
+                                    log);
+        return;
+    }
+
+    env->refs = 1;
+    ngx_queue_insert_tail(&ngx_http_sendfile_lmdb_envs, &env->queue);
+
+    lmdb->env = env;
+    lmdb->told = 0;
+
+    ngx_log_error(NGX_LOG_INFO, log, 0, "http_sendfile: opened %V",
+                  &store->url);
+}
+
+
+/*
+ * NOTLS lets the transaction be reset and renewed, NORDAHEAD suits reads at
+ * random.  Returns an LMDB code or an errno.
+ */
+
+static int
+ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
+    ngx_http_sendfile_lmdb_t *lmdb)
+{
+    int       rc, dead;
+    unsigned  flags;
+
+    if (mdb_env_create(&env->env) != MDB_SUCCESS) {
+        return NGX_ENOMEM;
+    }
+
+    (void) mdb_env_set_assert(env->env, ngx_http_sendfile_lmdb_assert);
+
+    if (ngx_http_sendfile_fault_guard()) {
+        return MDB_CORRUPTED;
+    }
+
+    flags = MDB_RDONLY|MDB_NOTLS|MDB_NORDAHEAD;
+
+    if (!lmdb->subdir) {
+        flags |= MDB_NOSUBDIR;
+    }
+
+    rc = mdb_env_open(env->env, (char *) lmdb->path.data, flags, 0644);
+
+    if (rc == MDB_SUCCESS) {
+        rc = ngx_http_sendfile_lmdb_verify(env);
+    }
+
+    if (rc == MDB_SUCCESS) {
+        rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
+    }
+
+    if (rc == MDB_READERS_FULL) {
+        /* slots of processes that were killed */
+        (void) mdb_reader_check(env->env, &dead);
+        rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
+    }
+
+    if (rc == MDB_SUCCESS) {
+        rc = mdb_dbi_open(env->txn, NULL, 0, &env->dbi);
+        mdb_txn_reset(env->txn);
+    }
+
+    ngx_http_sendfile_fault_release();
+
+    return rc;
+}
+
+
+/*
+ * Whether the open file is the one that was looked at, and as long as it
+ * says it is: pages that are not there would be a fault later.
+ */
+
+static int
+ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env)
+{
+    MDB_stat         st;
+    MDB_envinfo      info;
+    ngx_file_info_t  fi;
+    mdb_filehandle_t fd;
+
+    if (mdb_env_get_fd(env->env, &fd) != MDB_SUCCESS
+        || ngx_fd_info(fd, &fi) == NGX_FILE_ERROR)
+    {
+        return ngx_errno;
+    }
+
+    if (fi.st_dev != env->dev || fi.st_ino != env->ino) {
+        return NGX_EBUSY;
+    }
+
+    if (mdb_env_stat(env->env, &st) != MDB_SUCCESS
+        || mdb_env_info(env->env, &info) != MDB_SUCCESS
+        || (uint64_t) ngx_file_size(&fi)
+           < ((uint64_t) info.me_last_pgno + 1) * st.ms_psize)
+    {
+        return MDB_CORRUPTED;
+    }
+
+    return MDB_SUCCESS;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_lmdb_intact(ngx_http_sendfile_lmdb_env_t *env)
+{
+    int  rc;
+
+    if (ngx_http_sendfile_fault_guard()) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_sendfile_lmdb_verify(env);
+
+    ngx_http_sendfile_fault_release();
+
+    return (rc == MDB_SUCCESS) ? NGX_OK : NGX_ERROR;
+}
+
+
+static void
+ngx_http_sendfile_lmdb_cleanup(void *data)
+{
+    ngx_http_sendfile_lmdb_t  *lmdb = data;
+
+    ngx_http_sendfile_lmdb_release(lmdb, ngx_cycle->log);
+}
+
+
+static void
+ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb, ngx_log_t *log)
+{
+    ngx_http_sendfile_lmdb_env_t  *env;
+
+    env = lmdb->env;
+
+    if (env == NULL) {
+        return;
+    }
+
+    lmdb->env = NULL;
+
+    if (--env->refs == 0) {
+        ngx_queue_remove(&env->queue);
+        ngx_http_sendfile_lmdb_close(env, log);
+    }
+}
+
+
+static void
+ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env, ngx_log_t *log)
+{
+    if (env->turn.posted) {
+        ngx_delete_posted_event(&env->turn);
+    }
+
+    if (env->env) {
+
+        if (ngx_http_sendfile_fault_guard()) {
+            /* the lock file is cut off as well; better a leak than a crash */
+            ngx_log_error(NGX_LOG_ERR, log, 0,
+                          "http_sendfile: a broken LMDB stays mapped");
+
+        } else {
+            if (env->txn) {
+                mdb_txn_abort(env->txn);
+            }
+
+            mdb_env_close(env->env);
+            ngx_http_sendfile_fault_release();
+        }
+    }
+
+    ngx_free(env);
+}
+
+
+/*
+ * Finds a value and copies it, for reading it later might fault as well.
+ * Returns an LMDB code or an errno.
+ */
+
+static int
+ngx_http_sendfile_lmdb_read(ngx_http_sendfile_lmdb_env_t *env, MDB_val *key,
+    MDB_val *value)
+{
+    int  rc;
+
+    if (ngx_http_sendfile_fault_guard()) {
+        return MDB_CORRUPTED;
+    }
+
+    rc = env->reading ? MDB_SUCCESS : ngx_http_sendfile_lmdb_renew(env);
+
+    if (rc == MDB_SUCCESS) {
+        rc = mdb_get(env->txn, env->dbi, key, value);
+    }
+
+    if (rc == MDB_SUCCESS && value->mv_size <= NSF_MAX_VALUE) {
+        ngx_memcpy(ngx_http_sendfile_lmdb_value, value->mv_data,
+                   value->mv_size);
+    }
+
+    ngx_http_sendfile_fault_release();
+
+    value->mv_data = ngx_http_sendfile_lmdb_value;
+
+    return rc;
+}
+
+
+static int
+ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env)
+{
+    int  rc;
+
+    rc = mdb_txn_renew(env->txn);
+
+    if (rc == MDB_MAP_RESIZED) {
+        /* a writer has made the map larger: take its size */
+
+        rc = mdb_env_set_mapsize(env->env, 0);
+
+        if (rc == MDB_SUCCESS) {
+            rc = mdb_txn_renew(env->txn);
+        }
+    }
+
+    if (rc != MDB_SUCCESS) {
+        return rc;
+    }
+
+    env->reading = 1;
+    ngx_post_event(&env->turn, &ngx_posted_events);
+
+    return MDB_SUCCESS;
+}
+
+
+static void
+ngx_http_sendfile_lmdb_turn(ngx_event_t *ev)
+{
+    ngx_http_sendfile_lmdb_env_t  *env;
+
+    env = ev->data;
+
+    /* an old snapshot would keep the writer from reusing pages */
+
+    env->reading = 0;
+    mdb_txn_reset(env->txn);
+}
+
+
+static void
+ngx_http_sendfile_lmdb_assert(MDB_env *env, const char *msg)
+{
+    /* a failed assertion of LMDB means a damaged file */
+
+    ngx_http_sendfile_fault_raise();
+}

@@ -1,0 +1,134 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The interface of a store, synchronous or asynchronous.  A store knows
+ * nothing of HTTP: it is given a vetted key and answers with bytes.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "nsf_url.h"
+
+
+/* a lookup's end by its deadline, beside NGX_OK, NGX_DECLINED, NGX_ERROR */
+
+#define NGX_HTTP_SENDFILE_TIMEDOUT  -32
+
+
+typedef struct ngx_http_sendfile_store_s  ngx_http_sendfile_store_t;
+typedef struct ngx_http_sendfile_op_s     ngx_http_sendfile_op_t;
+
+
+/*
+ * What a store has for a key.  The bytes stay the store's: they are good
+ * until get() is called again or, of an asynchronous answer, until done()
+ * returns.  Of a value longer than NSF_MAX_VALUE only "len" is good.
+ */
+
+typedef struct {
+    u_char                         *data;
+    size_t                          len;
+    uint32_t                        flags;
+} ngx_http_sendfile_value_t;
+
+
+/*
+ * One get.  The caller fills in "key" (1..250 vetted bytes) and, for an
+ * asynchronous store, "done" and "data", and keeps the memory until the end
+ * of the operation.  "queue" and "ctx" are the store's own.
+ *
+ * On NGX_ERROR "reason" says in a few words what failed, "err" is an errno
+ * or 0, and "detail" may hold an error text that is no errno.
+ */
+
+struct ngx_http_sendfile_op_s {
+    ngx_str_t                       key;
+
+    void                          (*done)(ngx_http_sendfile_op_t *op,
+                                          ngx_int_t rc);
+    void                           *data;
+
+    ngx_http_sendfile_value_t       value;
+    const char                     *reason;
+    const char                     *detail;
+    ngx_err_t                       err;
+
+    ngx_queue_t                     queue;
+    void                           *ctx;
+};
+
+
+typedef struct {
+    ngx_str_t                       scheme;
+
+    /* get() may return NGX_AGAIN */
+    ngx_uint_t                      async;  /* unsigned  async:1; */
+
+    /*
+     * Configuration time: checks the URL, sets store->ctx.  Returns
+     * NGX_CONF_OK or a static text that says what to write instead.
+     */
+    char                         *(*create)(ngx_conf_t *cf,
+                                            ngx_http_sendfile_store_t *store,
+                                            nsf_url_t *url);
+
+    /* in a worker, after fork; errors are logged and tried again by get() */
+    void                          (*init)(ngx_http_sendfile_store_t *store,
+                                          ngx_log_t *log);
+
+    /* in a worker, at its end */
+    void                          (*exit)(ngx_http_sendfile_store_t *store);
+
+    /*
+     * NGX_OK: op->value is the answer, NGX_DECLINED: no such key,
+     * NGX_ERROR: op->reason says why.  NGX_AGAIN: op->done() will be called
+     * once with one of these, later and from the event loop, never from
+     * inside get() or cancel().
+     */
+    ngx_int_t                     (*get)(ngx_http_sendfile_store_t *store,
+                                         ngx_http_sendfile_op_t *op);
+
+    /*
+     * Nobody waits for the answer any more.  NGX_OK: the operation is
+     * forgotten and done() will not be called; NGX_AGAIN: done() will be
+     * called, with whatever comes.
+     */
+    ngx_int_t                     (*cancel)(ngx_http_sendfile_store_t *store,
+                                            ngx_http_sendfile_op_t *op);
+} ngx_http_sendfile_store_type_t;
+
+
+struct ngx_http_sendfile_store_s {
+    /* the URL or the name as written, for logs */
+    ngx_str_t                       url;
+    ngx_http_sendfile_store_type_t *type;
+    void                           *ctx;
+};
+
+
+/*
+ * What another module finds, by name, in spare_hook0 of
+ * ngx_http_sendfile_module.  add_store() is for preconfiguration.
+ */
+
+#define NGX_HTTP_SENDFILE_API  1
+
+typedef struct {
+    ngx_uint_t                      version;
+    ngx_int_t                     (*add_store)(ngx_conf_t *cf,
+                                        ngx_http_sendfile_store_type_t *type);
+} ngx_http_sendfile_api_t;
+
+
+extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store;
+
+
+#endif /* _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_ */
