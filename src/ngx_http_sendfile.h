@@ -174,17 +174,29 @@ typedef struct {
     ngx_http_sendfile_waiter_t      waiter;
     ngx_http_cleanup_t             *cleanup;
 
-    /* the answer is the target: its type, name and headers go with it */
-    unsigned                        decorate:1;
+    /* a target has been found and is on its way */
+    unsigned                        delivered:1;
+
+    /* by a redirect that has not yet begun: see ..._redirected() */
+    unsigned                        redirecting:1;
 
     /* asked once more, after an X-Accel-Redirect */
     unsigned                        again:1;
 } ngx_http_sendfile_ctx_t;
 
 
-/* the handler, and what the rest asks it for */
+/* the handlers, and what the rest asks of them */
 
 ngx_int_t ngx_http_sendfile_handler(ngx_http_request_t *r);
+
+/*
+ * In the SERVER_REWRITE phase, the first one after an internal redirect:
+ * marks the request that delivers a target, in the filter's context.  The
+ * next redirect of any kind (error_page, try_files, a named location) clears
+ * all contexts and so the mark: what answers then is not the target.
+ */
+
+ngx_int_t ngx_http_sendfile_redirected(ngx_http_request_t *r);
 
 /* NULL if this request has had nothing to do with us */
 

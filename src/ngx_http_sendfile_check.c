@@ -80,6 +80,7 @@ ngx_http_sendfile_check_store(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 static void
 ngx_http_sendfile_check_prefix(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
+    void                         **loc_conf;
     u_char                        *p;
     ngx_str_t                      uri, *prefix;
     ngx_http_core_loc_conf_t      *clcf;
@@ -118,7 +119,10 @@ ngx_http_sendfile_check_prefix(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
     clcf = e->cscf->ctx->loc_conf[ngx_http_core_module.ctx_index];
     clcf = ngx_http_sendfile_find_location(clcf, &uri);
 
-    target = clcf->loc_conf[ngx_http_sendfile_module.ctx_index];
+    /* the server's own configuration has no loc_conf of its own */
+
+    loc_conf = clcf->loc_conf ? clcf->loc_conf : e->cscf->ctx->loc_conf;
+    target = loc_conf[ngx_http_sendfile_module.ctx_index];
 
     if (target->warned) {
         return;

@@ -85,9 +85,11 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
     nsf_target_t             *t;
     ngx_http_sendfile_ctx_t  *ctx;
 
-    ctx = ngx_http_sendfile_get_ctx(r);
+    /* of the request that delivers a target, and of no other */
 
-    if (ctx == NULL || !ctx->decorate) {
+    ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module);
+
+    if (ctx == NULL) {
         return ngx_http_next_header_filter(r);
     }
 

@@ -95,6 +95,26 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
 }
 
 
+ngx_int_t
+ngx_http_sendfile_redirected(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    if (!r->internal) {
+        return NGX_DECLINED;
+    }
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx && ctx->redirecting) {
+        ctx->redirecting = 0;
+        ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
+    }
+
+    return NGX_DECLINED;
+}
+
+
 ngx_http_sendfile_ctx_t *
 ngx_http_sendfile_get_ctx(ngx_http_request_t *r)
 {
@@ -243,7 +263,7 @@ ngx_http_sendfile_another_id(ngx_http_request_t *r,
     ngx_http_cleanup_t  *cleanup;
 
     if (ctx->again
-        || ctx->decorate
+        || ctx->delivered
         || r->upstream == NULL
         || r->upstream->headers_in.x_accel_redirect == NULL)
     {

@@ -190,6 +190,13 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
 
     *h = ngx_http_sendfile_handler;
 
+    h = ngx_array_push(&cmcf->phases[NGX_HTTP_SERVER_REWRITE_PHASE].handlers);
+    if (h == NULL) {
+        return NGX_ERROR;
+    }
+
+    *h = ngx_http_sendfile_redirected;
+
     return NGX_OK;
 }
 

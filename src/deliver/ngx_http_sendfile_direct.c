@@ -56,7 +56,8 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     }
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->decorate = 1;
+    ctx->delivered = 1;
+    ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
 
     rc = ngx_http_discard_request_body(r);
 

@@ -16,8 +16,12 @@
 #define NGX_HTTP_SENDFILE_LOG_KEY  256
 
 
-static ngx_int_t ngx_http_sendfile_fallback_to(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_uint_t ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *to, ngx_uint_t *code);
+static ngx_int_t ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *to);
 static void ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, const char *done, ngx_str_t *to,
@@ -31,90 +35,140 @@ ngx_int_t
 ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    ngx_str_t   none;
-    ngx_uint_t  type;
+    ngx_str_t   to;
+    ngx_uint_t  type, code;
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
 
-    ngx_str_null(&none);
+    ngx_str_null(&to);
 
-    type = slcf->fallback;
-
-    if (type == NGX_CONF_UNSET_UINT) {
-        type = r->content_handler ? NGX_HTTP_SENDFILE_FALLBACK_HANDLER
-                                  : NGX_HTTP_SENDFILE_FALLBACK_OFF;
-    }
-
-    if (ctx->failure == NGX_HTTP_SENDFILE_ON_METHOD) {
-
-        if (type == NGX_HTTP_SENDFILE_FALLBACK_OFF) {
-            return NGX_DECLINED;
-        }
-
-    } else if (!(slcf->fallback_on & ctx->failure)) {
-        type = NGX_HTTP_SENDFILE_FALLBACK_OFF;
-    }
+    type = ngx_http_sendfile_fallback_type(r, ctx, slcf, &to, &code);
 
     switch (type) {
 
     case NGX_HTTP_SENDFILE_FALLBACK_OFF:
-        ngx_http_sendfile_fallback_log(r, ctx, "answered ", &none, ctx->code);
-        return ctx->code;
+
+        if (ctx->failure == NGX_HTTP_SENDFILE_ON_METHOD) {
+            return NGX_DECLINED;
+        }
+
+        code = ctx->code;
+
+        /* fall through */
 
     case NGX_HTTP_SENDFILE_FALLBACK_CODE:
-        ngx_http_sendfile_fallback_log(r, ctx, "answered ", &none,
-                                       slcf->fallback_code);
-        return slcf->fallback_code;
+        ngx_http_sendfile_fallback_log(r, ctx, "answered ", &to, code);
+        return code;
 
     case NGX_HTTP_SENDFILE_FALLBACK_HANDLER:
         ngx_http_sendfile_fallback_log(r, ctx, "left to the location's "
-                                       "own handler", &none, 0);
+                                       "own handler", &to, 0);
         ngx_http_sendfile_fallback_app(ctx);
         return NGX_DECLINED;
 
-    default: /* NAMED, URI */
-        return ngx_http_sendfile_fallback_to(r, ctx, slcf);
+    case NGX_HTTP_SENDFILE_FALLBACK_NAMED:
+        ngx_http_sendfile_fallback_log(r, ctx, "sent to ", &to, 0);
+        ngx_http_sendfile_fallback_app(ctx);
+
+        (void) ngx_http_named_location(r, &to);
+        ngx_http_finalize_request(r, NGX_DONE);
+
+        return NGX_DONE;
+
+    case NGX_HTTP_SENDFILE_FALLBACK_URI:
+        return ngx_http_sendfile_fallback_uri(r, ctx, slcf, &to);
+
+    default:
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "http_sendfile: invalid fallback \"%V\": it must be "
+                      "a named location (@app), a URI (/app), a code (=404) "
+                      "or off", &to);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+}
+
+
+/* which it is, here and now; NGX_CONF_UNSET_UINT if the variables are bad */
+
+static ngx_uint_t
+ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *to, ngx_uint_t *code)
+{
+    ngx_int_t  n;
+
+    *code = slcf->fallback_code;
+
+    if (ctx->failure != NGX_HTTP_SENDFILE_ON_METHOD
+        && !(slcf->fallback_on & ctx->failure))
+    {
+        return NGX_HTTP_SENDFILE_FALLBACK_OFF;
+    }
+
+    if (slcf->fallback == NGX_CONF_UNSET_UINT) {
+        return r->content_handler ? NGX_HTTP_SENDFILE_FALLBACK_HANDLER
+                                  : NGX_HTTP_SENDFILE_FALLBACK_OFF;
+    }
+
+    if (slcf->fallback != NGX_HTTP_SENDFILE_FALLBACK_NAMED
+        && slcf->fallback != NGX_HTTP_SENDFILE_FALLBACK_URI)
+    {
+        return slcf->fallback;
+    }
+
+    if (ngx_http_complex_value(r, slcf->fallback_to, to) != NGX_OK) {
+        return NGX_CONF_UNSET_UINT;
+    }
+
+    if (to->len == 3 && ngx_strncmp(to->data, "off", 3) == 0) {
+        return NGX_HTTP_SENDFILE_FALLBACK_OFF;
+    }
+
+    switch (to->len ? to->data[0] : '\0') {
+
+    case '@':
+        return NGX_HTTP_SENDFILE_FALLBACK_NAMED;
+
+    case '/':
+        return NGX_HTTP_SENDFILE_FALLBACK_URI;
+
+    case '=':
+        n = ngx_atoi(to->data + 1, to->len - 1);
+
+        if (n >= 400 && n <= 599 && n != NGX_HTTP_CLOSE) {
+            *code = n;
+            to->len = 0;
+            return NGX_HTTP_SENDFILE_FALLBACK_CODE;
+        }
+
+        return NGX_CONF_UNSET_UINT;
+
+    default:
+        return NGX_CONF_UNSET_UINT;
     }
 }
 
 
 static ngx_int_t
-ngx_http_sendfile_fallback_to(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *to)
 {
-    ngx_str_t  to, args;
+    ngx_str_t  args;
 
-    if (ngx_http_complex_value(r, slcf->fallback_to, &to) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    ngx_http_sendfile_fallback_log(r, ctx, "sent to ", &to, 0);
+    ngx_http_sendfile_fallback_log(r, ctx, "sent to ", to, 0);
     ngx_http_sendfile_fallback_app(ctx);
-
-    if (to.len && to.data[0] == '@') {
-        (void) ngx_http_named_location(r, &to);
-        ngx_http_finalize_request(r, NGX_DONE);
-
-        return NGX_DONE;
-    }
-
-    if (to.len == 0 || to.data[0] != '/') {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "http_sendfile: fallback \"%V\" does not start "
-                      "with \"/\"", &to);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
 
     /* a "?" that came in by a variable is a part of the path */
 
     if (slcf->fallback_has_args) {
-        ngx_http_split_args(r, &to, &args);
+        ngx_http_split_args(r, to, &args);
 
     } else {
         args = r->args;
     }
 
-    (void) ngx_http_internal_redirect(r, &to, &args);
+    (void) ngx_http_internal_redirect(r, to, &args);
     ngx_http_finalize_request(r, NGX_DONE);
 
     return NGX_DONE;
