@@ -180,6 +180,9 @@ typedef struct {
     /* by a redirect that has not yet begun: see ..._redirected() */
     unsigned                        redirecting:1;
 
+    /* the record's headers are in the answer */
+    unsigned                        decorated:1;
+
     /* asked once more, after an X-Accel-Redirect */
     unsigned                        again:1;
 } ngx_http_sendfile_ctx_t;

@@ -81,4 +81,33 @@ ngx_http_sendfile_set_cache_control(ngx_http_request_t *r, ngx_table_elt_t *h)
 }
 
 
+/* forgets Cache-Control headers that have been dropped */
+
+static ngx_inline void
+ngx_http_sendfile_clean_cache_control(ngx_http_request_t *r)
+{
+#if (nginx_version >= 1023000)
+
+    ngx_table_elt_t  *cc;
+
+    cc = r->headers_out.cache_control;
+
+    if (cc && cc->hash == 0) {
+        r->headers_out.cache_control = NULL;
+    }
+
+#else
+
+    ngx_table_elt_t  **ccp;
+
+    ccp = r->headers_out.cache_control.elts;
+
+    if (r->headers_out.cache_control.nelts && ccp[0]->hash == 0) {
+        r->headers_out.cache_control.nelts = 0;
+    }
+
+#endif
+}
+
+
 #endif /* _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_ */

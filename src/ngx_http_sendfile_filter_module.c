@@ -23,6 +23,7 @@
 static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
     nsf_target_t *t);
+static void ngx_http_sendfile_clean_record(ngx_http_request_t *r);
 static void ngx_http_sendfile_drop_record(ngx_http_request_t *r,
     nsf_target_t *t);
 static void ngx_http_sendfile_set_type(ngx_http_request_t *r,
@@ -90,6 +91,11 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
     ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module);
 
     if (ctx == NULL) {
+
+        if (r->internal) {
+            ngx_http_sendfile_clean_record(r);
+        }
+
         return ngx_http_next_header_filter(r);
     }
 
@@ -111,12 +117,11 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
             return NGX_ERROR;
         }
 
+        ctx->decorated = 1;
         break;
 
     default:
-        /* an error page after the record was added: 412, 416 */
-
-        ngx_http_sendfile_drop_record(r, t);
+        ngx_http_sendfile_clean_record(r);
     }
 
     return ngx_http_next_header_filter(r);
@@ -148,6 +153,44 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
 }
 
 
+/*
+ * The answer has become another after the record was added to it: a range
+ * that cannot be satisfied is known to a later filter only.
+ */
+
+static void
+ngx_http_sendfile_clean_record(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx == NULL || !ctx->decorated) {
+        return;
+    }
+
+    ctx->decorated = 0;
+
+    ngx_http_sendfile_drop_record(r, &ctx->target);
+
+    if (r->headers_out.etag && r->headers_out.etag->hash == 0) {
+        r->headers_out.etag = NULL;
+    }
+
+    if (r->headers_out.expires && r->headers_out.expires->hash == 0) {
+        r->headers_out.expires = NULL;
+    }
+
+    if (r->headers_out.content_encoding
+        && r->headers_out.content_encoding->hash == 0)
+    {
+        r->headers_out.content_encoding = NULL;
+    }
+
+    ngx_http_sendfile_clean_cache_control(r);
+}
+
+
 static void
 ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
 {
@@ -155,6 +198,14 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
     ngx_uint_t        n;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
+
+    /* a charset of the record's type is a slice of it */
+
+    if (r->headers_out.charset.data >= t->type.data
+        && r->headers_out.charset.data < t->type.data + t->type.len)
+    {
+        ngx_str_null(&r->headers_out.charset);
+    }
 
     part = &r->headers_out.headers.part;
     h = part->elts;

@@ -11,6 +11,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "nsf_json.h"
 
 
 static ngx_int_t ngx_http_sendfile_preconfiguration(ngx_conf_t *cf);
@@ -381,6 +382,7 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    nsf_json_init();
     ngx_http_sendfile_lookup_init_process();
 
     smcf = ngx_http_cycle_get_module_main_conf(cycle,

@@ -45,6 +45,7 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         || ngx_http_sendfile_keep(r->pool, &t->type, value) != NGX_OK
         || ngx_http_sendfile_keep(r->pool, &t->name, value) != NGX_OK)
     {
+        ngx_memzero(t, sizeof(nsf_target_t));
         return NSF_ERR_MEMORY;
     }
 

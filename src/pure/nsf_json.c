@@ -74,6 +74,13 @@ static const nsf_json_name_t  nsf_json_allowed[] = {
 static const nsf_json_name_t  nsf_json_cors = nsf_json_known("Access-Control-");
 
 
+void
+nsf_json_init(void)
+{
+    json_object_seed(0);
+}
+
+
 const char *
 nsf_json_decode(nsf_target_t *t, const unsigned char *value, size_t len,
     nsf_pool_t *pool)

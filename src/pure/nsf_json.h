@@ -12,6 +12,11 @@
 #include "nsf_target.h"
 
 
+/* once in a process, lest the first decode opens /dev/urandom */
+
+void nsf_json_init(void);
+
+
 /* every string of the target is copied to the pool */
 
 const char *nsf_json_decode(nsf_target_t *t, const unsigned char *value,

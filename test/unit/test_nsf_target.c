@@ -1,0 +1,559 @@
+/*
+ * Copyright (C) the ngx_sendfile authors
+ */
+
+
+#include "nsf_test.h"
+#include "nsf_target.h"
+
+
+static const char *
+check(const void *path, size_t len)
+{
+    const char      *err;
+    nsf_test_buf_t   buf;
+
+    buf = nsf_test_copy(path, len);
+    err = nsf_path_check(buf.data, buf.len);
+    nsf_test_free(&buf);
+
+    return err;
+}
+
+
+#define check_str(s)  check(s, sizeof(s) - 1)
+
+
+static void
+path_empty(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check("", 0), "empty path");
+    nsf_assert_error(nsf_path_check(NULL, 0), "empty path");
+}
+
+
+static void
+path_one_byte(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("a"));
+}
+
+
+static void
+path_of_a_file(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("aa/aa.dat"));
+}
+
+
+static void
+path_deep(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("1/2/3/4/5/6/7/8/9/a/b/c/d/e/f"));
+}
+
+
+static void
+path_longest(void **state)
+{
+    char  path[NSF_MAX_PATH];
+
+    (void) state;
+
+    memset(path, 'p', sizeof(path));
+    nsf_assert_good(check(path, sizeof(path)));
+}
+
+
+static void
+path_is_4096_bytes_at_most(void **state)
+{
+    (void) state;
+
+    assert_int_equal(NSF_MAX_PATH, 4096);
+}
+
+
+static void
+path_one_too_long(void **state)
+{
+    char  path[NSF_MAX_PATH + 1];
+
+    (void) state;
+
+    memset(path, 'p', sizeof(path));
+    nsf_assert_error(check(path, sizeof(path)), "path too long");
+}
+
+
+static void
+path_too_long_is_not_scanned(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(nsf_path_check((const unsigned char *) "p", SIZE_MAX),
+                     "path too long");
+}
+
+
+static void
+path_of_most_segments(void **state)
+{
+    char    path[NSF_MAX_PATH - 1];
+    size_t  i;
+
+    (void) state;
+
+    for (i = 0; i < sizeof(path); i++) {
+        path[i] = i % 2 ? '/' : 'p';
+    }
+
+    nsf_assert_good(check(path, sizeof(path)));
+}
+
+
+static void
+path_absolute(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("/etc/passwd"), "path starts with \"/\"");
+    nsf_assert_error(check_str("/"), "path starts with \"/\"");
+    nsf_assert_error(check_str("//"), "path starts with \"/\"");
+    nsf_assert_error(check_str("//host/share"), "path starts with \"/\"");
+}
+
+
+static void
+path_trailing_slash(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("a/"), "path ends with \"/\"");
+    nsf_assert_error(check_str("a/b/"), "path ends with \"/\"");
+    nsf_assert_error(check_str("a//"), "path ends with \"/\"");
+    nsf_assert_error(check_str("../"), "path ends with \"/\"");
+}
+
+
+static void
+path_empty_segment(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("a//b"), "empty path segment");
+    nsf_assert_error(check_str("a///b"), "empty path segment");
+    nsf_assert_error(check_str("a/b//c"), "empty path segment");
+}
+
+
+static void
+path_dot_segment(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("."), "\".\" in path");
+    nsf_assert_error(check_str("./a"), "\".\" in path");
+    nsf_assert_error(check_str("a/./b"), "\".\" in path");
+    nsf_assert_error(check_str("a/."), "\".\" in path");
+}
+
+
+static void
+path_dot_dot_segment(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str(".."), "\"..\" in path");
+    nsf_assert_error(check_str("../a"), "\"..\" in path");
+    nsf_assert_error(check_str("a/../b"), "\"..\" in path");
+    nsf_assert_error(check_str("a/.."), "\"..\" in path");
+    nsf_assert_error(check_str("../../etc/passwd"), "\"..\" in path");
+    nsf_assert_error(check_str("a/b/c/../../../../d"), "\"..\" in path");
+}
+
+
+static void
+path_dots_within_a_name(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("..."));
+    nsf_assert_good(check_str("...."));
+    nsf_assert_good(check_str(".a"));
+    nsf_assert_good(check_str("a."));
+    nsf_assert_good(check_str("..a"));
+    nsf_assert_good(check_str("a.."));
+    nsf_assert_good(check_str(".a./..b/c../.../d.e"));
+    nsf_assert_good(check_str(". "));
+    nsf_assert_good(check_str(" ."));
+    nsf_assert_good(check_str(".. "));
+}
+
+
+static void
+path_with_nul(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("a\0b"), "control byte in path");
+    nsf_assert_error(check_str("\0"), "control byte in path");
+    nsf_assert_error(check_str("a.jpg\0"), "control byte in path");
+    nsf_assert_error(check_str("a/..\0/b"), "control byte in path");
+}
+
+
+static void
+path_with_line_break(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("a\r\nX: y"), "control byte in path");
+    nsf_assert_error(check_str("a\n"), "control byte in path");
+    nsf_assert_error(check_str("\ra"), "control byte in path");
+}
+
+
+static void
+path_with_tab_or_del(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(check_str("a\tb"), "control byte in path");
+    nsf_assert_error(check_str("a\x7f"), "control byte in path");
+}
+
+
+static void
+path_each_byte(void **state)
+{
+    unsigned       c;
+    unsigned char  path[3];
+
+    (void) state;
+
+    for (c = 0; c < 256; c++) {
+        path[0] = 'a';
+        path[1] = (unsigned char) c;
+        path[2] = 'b';
+
+        if (c < 0x20 || c == 0x7f) {
+            nsf_assert_error(check(path, 3), "control byte in path");
+
+        } else {
+            nsf_assert_good(check(path, 3));
+        }
+    }
+}
+
+
+static void
+path_each_single_byte(void **state)
+{
+    unsigned       c;
+    unsigned char  path;
+
+    (void) state;
+
+    for (c = 0; c < 256; c++) {
+        path = (unsigned char) c;
+
+        if (c < 0x20 || c == 0x7f) {
+            nsf_assert_error(check(&path, 1), "control byte in path");
+
+        } else if (c == '/') {
+            nsf_assert_error(check(&path, 1), "path starts with \"/\"");
+
+        } else if (c == '.') {
+            nsf_assert_error(check(&path, 1), "\".\" in path");
+
+        } else {
+            nsf_assert_good(check(&path, 1));
+        }
+    }
+}
+
+
+static void
+path_bad_byte_at_each_position(void **state)
+{
+    char    path[300];
+    size_t  i;
+
+    (void) state;
+
+    for (i = 0; i < sizeof(path); i++) {
+        memset(path, 'p', sizeof(path));
+        path[i] = '\0';
+        nsf_assert_error(check(path, sizeof(path)), "control byte in path");
+    }
+}
+
+
+static void
+path_bytes_are_not_decoded(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("%2e%2e/%2e%2e/etc/passwd"));
+    nsf_assert_good(check_str("..%2f..%2fetc"));
+    nsf_assert_good(check_str("a%00b"));
+    nsf_assert_good(check_str("a?b=c#d"));
+    nsf_assert_good(check_str("100% a b"));
+    nsf_assert_good(check_str("%"));
+}
+
+
+static void
+path_backslash_is_a_byte(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("..\\..\\x"));
+    nsf_assert_good(check_str("\\"));
+}
+
+
+static void
+path_utf8(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("\xe5\x86\x99\xe7\x9c\x9f/\xe2\x98\x83.jpg"));
+}
+
+
+static void
+path_high_bytes_that_are_no_utf8(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str("\x80\xff/\xc0\xae\xc0\xae/x"));
+}
+
+
+static void
+path_spaces(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(check_str(" "));
+    nsf_assert_good(check_str(" a/b "));
+}
+
+
+static void
+path_each_prefix(void **state)
+{
+    size_t             len;
+    const char        *expected;
+    static const char  path[] = "ab/.c/..d/e";
+
+    (void) state;
+
+    for (len = 0; len <= sizeof(path) - 1; len++) {
+
+        switch (len) {
+
+        case 0:
+            expected = "empty path";
+            break;
+
+        case 3:
+        case 6:
+        case 10:
+            expected = "path ends with \"/\"";
+            break;
+
+        case 4:
+        case 7:
+            expected = "\".\" in path";
+            break;
+
+        case 8:
+            expected = "\"..\" in path";
+            break;
+
+        default:
+            expected = NULL;
+            break;
+        }
+
+        nsf_assert_error(check(path, len), expected);
+    }
+}
+
+
+/* every path of up to 7 bytes over an alphabet that has all the cases */
+
+static void
+path_all_short_ones(void **state)
+{
+    char                  path[7], around[7 + 3];
+    size_t                len, i, n, count;
+    const char           *err;
+    static const char     alphabet[] = "./a\n";
+
+    (void) state;
+
+    count = 1;
+
+    for (len = 1; len <= sizeof(path); len++) {
+        count *= 4;
+
+        for (n = 0; n < count; n++) {
+            for (i = 0; i < len; i++) {
+                path[i] = alphabet[n >> (2 * i) & 3];
+            }
+
+            around[0] = '/';
+            memcpy(around + 1, path, len);
+            around[len + 1] = '/';
+            around[len + 2] = '\0';
+
+            err = check(path, len);
+
+            if (strstr(around, "//") != NULL
+                || strstr(around, "/./") != NULL
+                || strstr(around, "/../") != NULL
+                || strchr(around, '\n') != NULL)
+            {
+                assert_non_null(err);
+
+            } else {
+                nsf_assert_good(err);
+            }
+        }
+    }
+}
+
+
+static void
+target_has_the_path(void **state)
+{
+    nsf_target_t         t;
+    const unsigned char  path[] = "aa/aa.dat";
+
+    (void) state;
+
+    nsf_assert_good(nsf_target_set_path(&t, path, sizeof(path) - 1));
+    assert_ptr_equal(t.path.data, path);
+    assert_int_equal(t.path.len, sizeof(path) - 1);
+}
+
+
+static void
+target_has_nothing_else(void **state)
+{
+    nsf_target_t  t;
+
+    (void) state;
+
+    memset(&t, 0xff, sizeof(nsf_target_t));
+
+    nsf_assert_good(nsf_target_set_path(&t, (const unsigned char *) "a", 1));
+
+    assert_int_equal(t.type.len, 0);
+    assert_int_equal(t.name.len, 0);
+    assert_int_equal(t.disposition, NSF_DISPOSITION_NONE);
+    assert_null(t.headers);
+    assert_int_equal(t.nheaders, 0);
+    assert_int_equal(t.expires, 0);
+}
+
+
+static void
+target_of_a_bad_path_is_empty(void **state)
+{
+    nsf_target_t  t, zero;
+
+    (void) state;
+
+    memset(&t, 0xff, sizeof(nsf_target_t));
+    memset(&zero, 0, sizeof(nsf_target_t));
+
+    nsf_assert_error(nsf_target_set_path(&t, (const unsigned char *) "..", 2),
+                     "\"..\" in path");
+
+    assert_memory_equal(&t, &zero, sizeof(nsf_target_t));
+}
+
+
+static void
+target_passes_each_error_on(void **state)
+{
+    size_t        i;
+    nsf_target_t  t;
+
+    static const struct {
+        const char  *path;
+        const char  *err;
+    } cases[] = {
+        { "", "empty path" },
+        { "/a", "path starts with \"/\"" },
+        { "a/", "path ends with \"/\"" },
+        { "a//b", "empty path segment" },
+        { "./a", "\".\" in path" },
+        { "a/../b", "\"..\" in path" },
+        { "a\nb", "control byte in path" },
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        nsf_assert_error(
+            nsf_target_set_path(&t, (const unsigned char *) cases[i].path,
+                                strlen(cases[i].path)),
+            cases[i].err);
+    }
+}
+
+
+int
+main(void)
+{
+    static const struct CMUnitTest  tests[] = {
+        cmocka_unit_test(path_empty),
+        cmocka_unit_test(path_one_byte),
+        cmocka_unit_test(path_of_a_file),
+        cmocka_unit_test(path_deep),
+        cmocka_unit_test(path_longest),
+        cmocka_unit_test(path_is_4096_bytes_at_most),
+        cmocka_unit_test(path_one_too_long),
+        cmocka_unit_test(path_too_long_is_not_scanned),
+        cmocka_unit_test(path_of_most_segments),
+        cmocka_unit_test(path_absolute),
+        cmocka_unit_test(path_trailing_slash),
+        cmocka_unit_test(path_empty_segment),
+        cmocka_unit_test(path_dot_segment),
+        cmocka_unit_test(path_dot_dot_segment),
+        cmocka_unit_test(path_dots_within_a_name),
+        cmocka_unit_test(path_with_nul),
+        cmocka_unit_test(path_with_line_break),
+        cmocka_unit_test(path_with_tab_or_del),
+        cmocka_unit_test(path_each_byte),
+        cmocka_unit_test(path_each_single_byte),
+        cmocka_unit_test(path_bad_byte_at_each_position),
+        cmocka_unit_test(path_bytes_are_not_decoded),
+        cmocka_unit_test(path_backslash_is_a_byte),
+        cmocka_unit_test(path_utf8),
+        cmocka_unit_test(path_high_bytes_that_are_no_utf8),
+        cmocka_unit_test(path_spaces),
+        cmocka_unit_test(path_each_prefix),
+        cmocka_unit_test(path_all_short_ones),
+        cmocka_unit_test(target_has_the_path),
+        cmocka_unit_test(target_has_nothing_else),
+        cmocka_unit_test(target_of_a_bad_path_is_empty),
+        cmocka_unit_test(target_passes_each_error_on),
+    };
+
+    return cmocka_run_group_tests_name("nsf_target", tests, NULL, NULL);
+}
