@@ -235,7 +235,12 @@ ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             len--;
         }
 
-        err = (len > 1) ? nsf_path_check(value[1].data + 1, len - 1) : NULL;
+        if (len > 1) {
+            err = nsf_path_check(value[1].data + 1, len - 1);
+
+        } else {
+            err = (value[1].len > 1) ? "\"//\"" : NULL;
+        }
 
         if (err == NULL && ngx_strchr(value[1].data, '?')) {
             err = "\"?\" in it";

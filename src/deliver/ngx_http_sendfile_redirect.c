@@ -87,6 +87,7 @@ ngx_http_sendfile_redirect_prefix(ngx_http_request_t *r,
 
     if (len == 0
         || prefix->data[0] != '/'
+        || (len == 1 && prefix->len > 1)
         || (len > 1 && nsf_path_check(prefix->data + 1, len - 1) != NULL))
     {
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
