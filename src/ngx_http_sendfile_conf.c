@@ -148,11 +148,10 @@ ngx_http_sendfile_conf_key(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    if (ngx_http_script_variables_count(&value[1]) == 0) {
+    if (value[1].len == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "key \"%V\" is the same for every request: write "
-                           "a variable into it, such as \"%V$sendfile_id\"",
-                           &value[1], &value[1]);
+                           "empty key: write one, such as $sendfile_id or "
+                           "\"file:$sendfile_id\"");
         return NGX_CONF_ERROR;
     }
 
