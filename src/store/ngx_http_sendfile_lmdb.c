@@ -530,6 +530,13 @@ ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
 {
     int       rc, dead;
     unsigned  flags;
+    char      path[PATH_MAX];
+
+    /* data and lock file of one directory, should a link be swapped now */
+
+    if (realpath((char *) lmdb->path.data, path) == NULL) {
+        return ngx_errno;
+    }
 
     if (mdb_env_create(&env->env) != MDB_SUCCESS) {
         return NGX_ENOMEM;
@@ -547,7 +554,7 @@ ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
         flags |= MDB_NOSUBDIR;
     }
 
-    rc = mdb_env_open(env->env, (char *) lmdb->path.data, flags, 0644);
+    rc = mdb_env_open(env->env, path, flags, 0644);
 
     if (rc == MDB_SUCCESS) {
         rc = ngx_http_sendfile_lmdb_verify(env);

@@ -1,0 +1,137 @@
+"""SIGINT, SIGTERM and SIGHUP as an exception that arrives only between writes."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Callable
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+# after this many seconds a wait for another writer is worth a word
+_NOTE_AFTER = 1.0
+
+
+class Interrupted(BaseException):
+    """A signal asked the program to stop.
+
+    Args:
+        signum: the signal's number; the exit code is 128 more.
+    """
+
+    def __init__(self, signum: int) -> None:
+        super().__init__(signum)
+        self.signum = signum
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code of a program that this signal ended."""
+        return 128 + self.signum
+
+
+class _State:
+    installed = False
+    depth = 0
+    pending: int | None = None
+    last_words: Callable[[Interrupted], None] | None = None
+
+
+def install(last_words: Callable[[Interrupted], None]) -> None:
+    """Makes the signals raise Interrupted.
+
+    Args:
+        last_words: reports an interruption; called, perhaps from another
+            thread, when the program has to end while it is blocked.
+    """
+    for signum in SIGNALS:
+        if signal.getsignal(signum) is not signal.SIG_IGN:
+            signal.signal(signum, _handle)
+    _State.installed = True
+    _State.last_words = last_words
+
+
+def _handle(signum: int, frame: FrameType | None) -> None:
+    if _State.depth:
+        _State.pending = signum
+    else:
+        raise Interrupted(signum)
+
+
+@contextmanager
+def shield() -> Iterator[None]:
+    """Holds signals back while a write and its bookkeeping are done.
+
+    Raises:
+        Interrupted: at the end, if a signal came meanwhile and nothing failed.
+    """
+    _State.depth += 1
+    try:
+        yield
+    finally:
+        _State.depth -= 1
+    if _State.pending is not None and not _State.depth:
+        signum, _State.pending = _State.pending, None
+        raise Interrupted(signum)
+
+
+@contextmanager
+def blocking(note: Callable[[], None]) -> Iterator[None]:
+    """Around a call that may block where Python runs no signal handler.
+
+    A signal that comes while it blocks ends the process at once, after the
+    last words; the caller holds no lock at this point. Does nothing when the
+    signals are not installed.
+
+    Args:
+        note: called once when it takes longer than a second.
+    """
+    if (
+        not _State.installed
+        or threading.current_thread() is not threading.main_thread()
+    ):
+        yield
+        return
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    watcher = threading.Thread(target=_watch, args=(theirs, note), daemon=True)
+    before = signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
+    watcher.start()
+    try:
+        yield
+    finally:
+        signal.set_wakeup_fd(before)
+        ours.send(b"\0")
+        watcher.join()
+        ours.close()
+        theirs.close()
+
+
+def _watch(wakeup: socket.socket, note: Callable[[], None]) -> None:
+    ready = select.select([wakeup], [], [], _NOTE_AFTER)[0]
+    if not ready:
+        note()
+        select.select([wakeup], [], [])
+    for signum in wakeup.recv(64):
+        if signum == 0:
+            return
+        if signum in SIGNALS:
+            interrupted = Interrupted(signum)
+            try:
+                if _State.last_words is not None:
+                    _State.last_words(interrupted)
+            finally:
+                os._exit(interrupted.exit_code)
+
+
+@contextmanager
+def shield_for_good() -> Iterator[None]:
+    """Holds signals back until the process ends."""
+    _State.depth += 1
+    yield

@@ -1,0 +1,166 @@
+"""Where IDs are kept: the interface of a store, and the URL that names one.
+
+A new kind of store is one module with a class that has the methods of Store,
+and one line in open_store().
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import (
+    Callable,
+    Protocol,
+)
+
+from sendfilectl.errors import UsageError
+
+Item = tuple[bytes, bytes]
+
+_SCHEME = re.compile(r"[a-z][a-z0-9_+.-]*")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+
+
+class Store(Protocol):
+    """A set of keys with values. Everything may raise StoreError."""
+
+    @property
+    def url(self) -> str:
+        """The URL as it was given."""
+
+    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+        """The values of some keys, None where there is none."""
+
+    def put(self, items: Sequence[Item]) -> None:
+        """Stores some items, replacing what their keys had; all or none where
+        the store can do that. Of one key twice the last one counts."""
+
+    def delete(self, keys: Sequence[bytes]) -> list[bool]:
+        """Deletes some keys and tells which of them there were."""
+
+    def items(self) -> AbstractContextManager[Iterator[Item]]:
+        """All items as they are at this moment, in the order of the keys."""
+
+    def count(self) -> int | None:
+        """How many items there are, None if that is not known."""
+
+    def close(self) -> None:
+        """Lets go of the store. It is not used after that."""
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """Who may use the files of a store that is created.
+
+    Attributes:
+        group: the group ID of the files, None for the process's own.
+        lock: mode of the lock file, which readers must be able to write.
+        data: mode of the data file.
+        directory: mode of the directory.
+        owner: the user ID of the files, None for the process's own.
+        explicit: the user asked for them, so they apply to a store that
+            exists as well.
+    """
+
+    group: int | None = None
+    lock: int = 0o666
+    data: int = 0o644
+    directory: int = 0o755
+    owner: int | None = None
+    explicit: bool = False
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to open a store.
+
+    Attributes:
+        write: for writing.
+        create: if there is none, make one (implies write).
+        single_file: make it one file in place of a directory.
+        permissions: of what is made.
+        note: where to say that something takes long.
+    """
+
+    write: bool = False
+    create: bool = False
+    single_file: bool = False
+    permissions: Permissions = Permissions()
+    note: Callable[[str], None] = lambda text: None
+
+
+@dataclass(frozen=True)
+class StoreUrl:
+    """A store's URL, taken apart.
+
+    Attributes:
+        text: as it was given.
+        scheme: "lmdb", "memcached".
+        rest: what follows the colon; an absolute path for lmdb.
+    """
+
+    text: str
+    scheme: str
+    rest: str
+
+
+def parse_url(text: str) -> StoreUrl:
+    """Takes a store's URL apart, as the directive http_sendfile_lookup does.
+
+    Raises:
+        UsageError: it is none, with what to write instead.
+    """
+    if not text:
+        raise UsageError("the store is empty: write lmdb:/path")
+    if _CONTROL.search(text):
+        raise UsageError(f"the store {text!r} holds a control byte")
+    scheme, colon, rest = text.partition(":")
+    if not colon or "/" in scheme:
+        raise UsageError(f"'{text}' is not a store: write lmdb:{os.path.abspath(text)}")
+    if not _SCHEME.fullmatch(scheme):
+        raise UsageError(f"'{text}' is not a store: write lmdb:/path")
+    if scheme == "memcached":
+        return StoreUrl(text, scheme, rest)
+    if scheme != "lmdb":
+        raise UsageError(f"no store is called '{scheme}:': write lmdb:/path")
+    if rest.startswith("//"):
+        if not rest.startswith("///") or rest.startswith("////"):
+            raise UsageError(
+                f"'{text}' names a host: write lmdb:/{rest.strip('/')}, one slash"
+            )
+        rest = rest[2:]
+    if not rest.startswith("/"):
+        where = f"lmdb:{os.path.abspath(rest)}" if rest else "lmdb:/path"
+        raise UsageError(f"'{text}' needs an absolute path: write {where}")
+    if not rest.strip("/"):
+        raise UsageError(f"'{text}' is the root directory: write lmdb:/path")
+    return StoreUrl(text, scheme, rest.rstrip("/"))
+
+
+def open_store(url: StoreUrl, options: Options) -> Store:
+    """Opens the store that a URL names.
+
+    Raises:
+        StoreError: it cannot be opened.
+        UsageError: this version cannot do it.
+    """
+    if url.scheme == "lmdb":
+        from sendfilectl.lmdb_store import LmdbStore
+
+        return LmdbStore(url, options)
+    raise UsageError(f"{url.scheme} is not supported by this version: write lmdb:/path")
+
+
+def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
+    """Lists of at most so many items."""
+    batch: list[Item] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) >= size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,175 @@
+"""The program as a whole: help, signals, terminals."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+from pathlib import Path
+
+from ctl_harness import PROGRAM, Ctl, count, invoke, run, start, wait_until, write_lines
+
+import sendfilectl
+
+
+def test_version_and_help() -> None:
+    done = run("--version")
+    assert (done.returncode, done.stdout) == (
+        0,
+        f"sendfilectl {sendfilectl.__version__}\n",
+    )
+    assert sendfilectl.__version__ == "0.1.0"
+    code, said, _ = invoke("--help")
+    assert code == 0
+    for command in [
+        "set",
+        "get",
+        "del",
+        "import",
+        "export",
+        "scan",
+        "publish",
+        "verify",
+    ]:
+        assert re.search(rf"\b{command}\b", said), command
+        code, text, _ = invoke(command, "--help")
+        assert code == 0
+        assert f"sendfilectl {command} lmdb:/srv/ids" in text, text
+        assert "--json" in text
+    assert "--install-completion" in said
+
+
+def test_completion_offers_the_commands() -> None:
+    environment = {
+        **os.environ,
+        "_SENDFILECTL_COMPLETE": "complete_bash",
+        "COMP_WORDS": "sendfilectl ex",
+        "COMP_CWORD": "1",
+    }
+    code = "import sys; sys.argv[0] = 'sendfilectl'\nimport sendfilectl.__main__ as m; m.main()"
+    done = subprocess.run(
+        [PROGRAM[0], "-c", code],
+        capture_output=True,
+        env=environment,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["export"]
+
+
+def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
+    for words in (
+        ["nonsense"],
+        ["get"],
+        ["get", f"lmdb:{tmp_path}/ids"],
+        ["get", str(tmp_path), "1"],
+        ["get", "memcached://127.0.0.1", "1"],
+        ["set", f"lmdb:{tmp_path}/ids", "1", "a", "--no-such-option"],
+        ["publish", f"lmdb:{tmp_path}/ids", "--keep", "-1"],
+    ):
+        code, said, error = invoke(*words)
+        assert (code, said) == (2, ""), words
+        assert error
+    for arguments in (["get"], ["get", str(tmp_path), "1"]):
+        done = run(*arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr
+        assert "Traceback" not in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_sigint_during_a_large_import(ctl: Ctl, tmp_path: Path) -> None:
+    file = write_lines(tmp_path / "f.csv", [f"{i},p/{i}" for i in range(600_000)])
+    with start("import", ctl.url, str(file)) as process:
+        wait_until(lambda: count(ctl.path) >= 20_000, "two batches")
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    match = re.search(r"interrupted: (\d+) records stored, up to line (\d+)", said)
+    assert match, said
+    stored = int(match.group(1))
+    assert int(match.group(2)) == stored
+    assert 20_000 <= stored < 600_000
+    assert "Traceback" not in said
+    assert ctl.all() == {b"%d" % i: b"p/%d" % i for i in range(stored)}
+
+
+def test_sigint_while_reading_a_pipe(ctl: Ctl) -> None:
+    with ctl.start("import", "-", "--format", "csv", "--json") as process:
+        assert process.stdin is not None
+        process.stdin.write("bad\n" + "".join(f"{i},p\n" for i in range(25_000)))
+        process.stdin.flush()
+        wait_until(lambda: count(ctl.path) >= 20_000, "two batches")
+        process.send_signal(signal.SIGINT)
+        output, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "interrupted: 20000 records stored, up to line 20001" in said
+    result = json.loads(output)
+    assert (result["ok"], result["stored"], result["last_line"]) == (
+        False,
+        20_000,
+        20_001,
+    )
+    assert len(ctl.all()) == 20_000
+
+
+def terminal(*args: str) -> tuple[int, str]:
+    """Runs the program with a terminal as its stderr."""
+    ours, theirs = pty.openpty()
+    with start(*args, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(theirs)
+        said = b""
+        while True:
+            select.select([ours], [], [])
+            try:
+                chunk = os.read(ours, 4096)
+            except OSError:
+                break  # the other side is closed
+            if not chunk:
+                break
+            said += chunk
+        process.communicate()
+    os.close(ours)
+    return process.returncode, said.decode()
+
+
+def test_progress_bar_on_a_terminal_only(ctl: Ctl, tmp_path: Path) -> None:
+    lines = [f"{i},p/{i}" for i in range(30_000)]
+    lines[5] = "5,/absolute"
+    file = write_lines(tmp_path / "f.csv", lines)
+    code, said = terminal("import", ctl.url, str(file))
+    assert code == 1
+    assert "importing" in said
+    assert "\x1b[" in said
+    assert re.search(re.escape(f"{file}:6: the path is absolute"), said)
+    assert said.count("\x1b[?25l") == said.count("\x1b[?25h")
+    done = ctl("import", str(file))
+    assert "importing" not in done.stderr
+
+
+def test_failed_import_says_how_far_it_came(ctl: Ctl, tmp_path: Path) -> None:
+    import resource
+
+    lines = [f"{i},{'x' * 1000}" for i in range(40_000)]
+    file = write_lines(tmp_path / "f.csv", lines)
+    limit = 24 << 20
+    done = ctl(
+        *("import", str(file), "--json"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+    )
+    assert done.returncode == 1
+    result = json.loads(done.stdout)
+    assert "is the disk full?" in result["error"]
+    assert result["ok"] is False
+    assert result["stored"] >= 10_000
+    assert (
+        f"{result['stored']} records stored, up to line {result['stored']}"
+        in done.stderr
+    )
+    assert count(ctl.path) == result["stored"]
+    assert ctl("import", str(file)).returncode == 0
+    assert count(ctl.path) == 40_000
