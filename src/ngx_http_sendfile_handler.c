@@ -25,7 +25,8 @@ static ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(
 static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_request_t *r);
 static ngx_uint_t ngx_http_sendfile_another_id(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *id, ngx_str_t *key);
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_store_t *store,
+    ngx_str_t *key);
 static ngx_int_t ngx_http_sendfile_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
@@ -82,7 +83,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
 
-    } else if (!ngx_http_sendfile_another_id(r, ctx, &id, &key)) {
+    } else if (!ngx_http_sendfile_another_id(r, ctx, slcf->store, &key)) {
         return NGX_DECLINED;
     }
 
@@ -253,12 +254,13 @@ ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
 /*
  * A request that has been through here goes on to whatever else is there,
  * but for one case: the application answered with X-Accel-Redirect to
- * another ID.  Once.
+ * another ID, or to the same one in another store.  Once.
  */
 
 static ngx_uint_t
 ngx_http_sendfile_another_id(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *id, ngx_str_t *key)
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_store_t *store,
+    ngx_str_t *key)
 {
     ngx_http_cleanup_t  *cleanup;
 
@@ -270,7 +272,8 @@ ngx_http_sendfile_another_id(ngx_http_request_t *r,
         return 0;
     }
 
-    if (key->len == ctx->key.len
+    if (store == ctx->store
+        && key->len == ctx->key.len
         && ngx_memcmp(key->data, ctx->key.data, key->len) == 0)
     {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,

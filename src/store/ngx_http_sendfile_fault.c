@@ -23,6 +23,7 @@ static ngx_pid_t         ngx_http_sendfile_fault_pid;
 static pthread_t         ngx_http_sendfile_fault_thread;
 static struct sigaction  ngx_http_sendfile_fault_old_segv;
 static struct sigaction  ngx_http_sendfile_fault_old_bus;
+static struct sigaction  ngx_http_sendfile_fault_old_fpe;
 
 
 ngx_int_t
@@ -42,7 +43,8 @@ ngx_http_sendfile_fault_init(ngx_log_t *log)
     ngx_http_sendfile_fault_thread = pthread_self();
 
     if (sigaction(SIGSEGV, &sa, &ngx_http_sendfile_fault_old_segv) == -1
-        || sigaction(SIGBUS, &sa, &ngx_http_sendfile_fault_old_bus) == -1)
+        || sigaction(SIGBUS, &sa, &ngx_http_sendfile_fault_old_bus) == -1
+        || sigaction(SIGFPE, &sa, &ngx_http_sendfile_fault_old_fpe) == -1)
     {
         ngx_log_error(NGX_LOG_ALERT, log, ngx_errno, "sigaction() failed");
         return NGX_ERROR;
@@ -80,8 +82,19 @@ ngx_http_sendfile_fault_handler(int signo)
 
     /* not ours: the instruction runs again under the previous handler */
 
-    old = (signo == SIGBUS) ? &ngx_http_sendfile_fault_old_bus
-                            : &ngx_http_sendfile_fault_old_segv;
+    switch (signo) {
+
+    case SIGBUS:
+        old = &ngx_http_sendfile_fault_old_bus;
+        break;
+
+    case SIGFPE:
+        old = &ngx_http_sendfile_fault_old_fpe;
+        break;
+
+    default: /* SIGSEGV */
+        old = &ngx_http_sendfile_fault_old_segv;
+    }
 
     (void) sigaction(signo, old, NULL);
 }

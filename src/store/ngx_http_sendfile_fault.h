@@ -3,7 +3,7 @@
  * Copyright (C) the ngx_sendfile authors
  *
  * Reading a memory-mapped file that somebody truncates or overwrites ends
- * in SIGBUS or SIGSEGV.  A guarded call turns that into an error:
+ * in SIGBUS or SIGSEGV, or, by a page size of zero, in SIGFPE.  A guarded call turns that into an error:
  *
  *     if (ngx_http_sendfile_fault_guard()) {
  *         ... it faulted ...

@@ -26,10 +26,14 @@
 
 #define NGX_HTTP_SENDFILE_LMDB_CHECK  1000
 
+/* of a meta page, native byte order */
+
+#define NGX_HTTP_SENDFILE_LMDB_MAGIC  0xbeefc0de
+
 
 typedef struct {
     ngx_queue_t                    queue;
-    ngx_uint_t                     refs;
+    ngx_queue_t                    stores;  /* that read it */
 
     MDB_env                       *env;
     MDB_txn                       *txn;
@@ -47,13 +51,12 @@ typedef struct {
 
 
 typedef struct {
-    /* all null-terminated: as configured, and the files of a directory */
+    /* null-terminated: as configured, and the data file if a directory */
     ngx_str_t                      path;
     ngx_str_t                      data;
-    ngx_str_t                      lock;
-    ngx_str_t                      file_lock;
 
     ngx_http_sendfile_lmdb_env_t  *env;
+    ngx_queue_t                    queue;
     ngx_msec_t                     checked;
 
     /* why there is no environment */
@@ -61,6 +64,7 @@ typedef struct {
     const char                    *reason;
     const char                    *detail;
     ngx_err_t                      err;
+    uint32_t                       told_hash;
 
     unsigned                       init:1;
     unsigned                       told:1;
@@ -86,17 +90,20 @@ static ngx_err_t ngx_http_sendfile_lmdb_stat(ngx_http_sendfile_lmdb_t *lmdb,
     ngx_file_info_t *fi);
 static void ngx_http_sendfile_lmdb_fail(ngx_http_sendfile_store_t *store,
     ngx_int_t rc, const char *reason, int err, ngx_log_t *log);
-static void ngx_http_sendfile_lmdb_denied(ngx_http_sendfile_store_t *store,
-    ngx_err_t err, ngx_log_t *log);
+static u_char *ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
+    ngx_http_sendfile_lmdb_t *lmdb);
 static void ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
     ngx_file_info_t *fi, ngx_log_t *log);
 static int ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
     ngx_http_sendfile_lmdb_t *lmdb);
+static int ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb);
 static int ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env);
 static ngx_int_t ngx_http_sendfile_lmdb_intact(
     ngx_http_sendfile_lmdb_env_t *env);
 static void ngx_http_sendfile_lmdb_cleanup(void *data);
 static void ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb,
+    ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
     ngx_log_t *log);
 static void ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env,
     ngx_log_t *log);
@@ -151,11 +158,7 @@ ngx_http_sendfile_lmdb_create(ngx_conf_t *cf,
 
     if (ngx_http_sendfile_lmdb_name(cf, &lmdb->path, &url->path, "") != NGX_OK
         || ngx_http_sendfile_lmdb_name(cf, &lmdb->data, &url->path,
-                                       "/data.mdb") != NGX_OK
-        || ngx_http_sendfile_lmdb_name(cf, &lmdb->lock, &url->path,
-                                       "/lock.mdb") != NGX_OK
-        || ngx_http_sendfile_lmdb_name(cf, &lmdb->file_lock, &url->path,
-                                       "-lock") != NGX_OK)
+                                       "/data.mdb") != NGX_OK)
     {
         return NSF_ERR_MEMORY;
     }
@@ -335,7 +338,16 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
             return;
         }
 
-        ngx_http_sendfile_lmdb_release(lmdb, log);
+        if (env
+            && (env->broken
+                || (env->dev == fi.st_dev && env->ino == fi.st_ino)))
+        {
+            ngx_http_sendfile_lmdb_retire(env, log);
+
+        } else {
+            ngx_http_sendfile_lmdb_release(lmdb, log);
+        }
+
         ngx_http_sendfile_lmdb_open(store, &fi, log);
         return;
     }
@@ -345,7 +357,12 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
         return;
     }
 
-    ngx_http_sendfile_lmdb_release(lmdb, log);
+    if (env && env->broken) {
+        ngx_http_sendfile_lmdb_retire(env, log);
+
+    } else {
+        ngx_http_sendfile_lmdb_release(lmdb, log);
+    }
 
     if (err == NGX_ENOENT || err == NGX_ENOTDIR) {
         ngx_http_sendfile_lmdb_fail(store, NGX_DECLINED, "no LMDB yet", err,
@@ -386,77 +403,108 @@ static void
 ngx_http_sendfile_lmdb_fail(ngx_http_sendfile_store_t *store, ngx_int_t rc,
     const char *reason, int err, ngx_log_t *log)
 {
-    ngx_err_t                  errn;
-    const char                *detail;
+    u_char                    *p, *last;
+    uint32_t                   hash;
+    ngx_uint_t                 level;
     ngx_http_sendfile_lmdb_t  *lmdb;
+    u_char                     text[NGX_MAX_ERROR_STR];
 
     lmdb = store->ctx;
 
-    errn = (err > 0) ? err : 0;
-    detail = (err < 0) ? mdb_strerror(err) : NULL;
+    lmdb->rc = rc;
+    lmdb->reason = reason;
+    lmdb->err = (err > 0) ? err : 0;
+    lmdb->detail = (err < 0) ? mdb_strerror(err) : NULL;
 
-    if (lmdb->told
-        && lmdb->reason == reason
-        && lmdb->detail == detail
-        && lmdb->err == errn)
-    {
+    p = text;
+    last = text + NGX_MAX_ERROR_STR;
+
+    if (rc == NGX_DECLINED) {
+        p = ngx_slprintf(p, last, "%V is not there yet, every lookup is "
+                         "a miss until it is", &store->url);
+
+    } else {
+        p = ngx_slprintf(p, last, "%s %V", reason, &store->url);
+
+        if (lmdb->detail) {
+            p = ngx_slprintf(p, last, ": %s", lmdb->detail);
+        }
+
+        if (err == NGX_EACCES || err == NGX_EPERM) {
+            p = ngx_http_sendfile_lmdb_denied(p, last, lmdb);
+        }
+    }
+
+    hash = ngx_crc32_long(text, p - text);
+
+    if (lmdb->told && lmdb->told_hash == hash) {
         return;
     }
 
     lmdb->told = 1;
-    lmdb->rc = rc;
-    lmdb->reason = reason;
-    lmdb->detail = detail;
-    lmdb->err = errn;
+    lmdb->told_hash = hash;
 
-    if (rc == NGX_DECLINED) {
-        ngx_log_error(NGX_LOG_INFO, log, errn,
-                      "http_sendfile: %V is not there yet, "
-                      "every lookup is a miss until it is", &store->url);
-        return;
-    }
+    level = (rc == NGX_DECLINED) ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    if (errn == NGX_EACCES || errn == NGX_EPERM) {
-        ngx_http_sendfile_lmdb_denied(store, errn, log);
-        return;
-    }
-
-    ngx_log_error(NGX_LOG_ERR, log, errn, "http_sendfile: %s %V%s%s",
-                  reason, &store->url, detail ? ": " : "",
-                  detail ? detail : "");
+    ngx_log_error(level, log, lmdb->err, "http_sendfile: %*s",
+                  (size_t) (p - text), text);
 }
 
 
-/* which permission on which file is missing */
+/* which permission on which file or directory is missing */
 
-static void
-ngx_http_sendfile_lmdb_denied(ngx_http_sendfile_store_t *store, ngx_err_t err,
-    ngx_log_t *log)
+static u_char *
+ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
+    ngx_http_sendfile_lmdb_t *lmdb)
 {
-    u_char                    *data, *lock;
-    const char                *what;
-    ngx_http_sendfile_lmdb_t  *lmdb;
+    char  *slash;
+    char   path[PATH_MAX + sizeof("/data.mdb")];
 
-    lmdb = store->ctx;
+    p = ngx_slprintf(p, last, ": the worker's user (uid %d) needs ",
+                     (int) geteuid());
 
-    data = lmdb->subdir ? lmdb->data.data : lmdb->path.data;
-    lock = lmdb->subdir ? lmdb->lock.data : lmdb->file_lock.data;
-
-    if (access((char *) data, R_OK) == -1) {
-        what = "read permission on";
-        lock = data;
-
-    } else if (access((char *) lock, F_OK) == -1) {
-        what = "write permission on the directory, to create";
-
-    } else {
-        what = "read and write permission on";
+    if (realpath((char *) lmdb->path.data, path) == NULL) {
+        (void) ngx_cpystrn((u_char *) path, lmdb->path.data, PATH_MAX);
     }
 
-    ngx_log_error(NGX_LOG_ERR, log, err,
-                  "http_sendfile: cannot open LMDB %V: the worker's user "
-                  "(uid %d) needs %s %s",
-                  &store->url, (int) geteuid(), what, lock);
+    /* the directories above, and that of a store which is one */
+
+    for (slash = path; slash; slash = ngx_strchr(slash + 1, '/')) {
+
+        *slash = '\0';
+
+        if (slash != path && access(path, X_OK) == -1) {
+            return ngx_slprintf(p, last, "search permission on %s", path);
+        }
+
+        *slash = '/';
+    }
+
+    if (lmdb->subdir && access(path, X_OK) == -1) {
+        return ngx_slprintf(p, last, "search permission on %s", path);
+    }
+
+    slash = path + ngx_strlen(path);
+
+    if (lmdb->subdir) {
+        (void) ngx_cpystrn((u_char *) slash, (u_char *) "/data.mdb",
+                           sizeof("/data.mdb"));
+    }
+
+    if (access(path, R_OK) == -1) {
+        return ngx_slprintf(p, last, "read permission on %s", path);
+    }
+
+    (void) ngx_cpystrn((u_char *) slash,
+                       (u_char *) (lmdb->subdir ? "/lock.mdb" : "-lock"),
+                       sizeof("/lock.mdb"));
+
+    if (access(path, F_OK) == -1) {
+        return ngx_slprintf(p, last, "write permission on the directory, "
+                            "to create %s", path);
+    }
+
+    return ngx_slprintf(p, last, "read and write permission on %s", path);
 }
 
 
@@ -477,11 +525,14 @@ ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
     {
         env = ngx_queue_data(q, ngx_http_sendfile_lmdb_env_t, queue);
 
-        if (env->dev == fi->st_dev && env->ino == fi->st_ino && !env->broken) {
-            env->refs++;
-            lmdb->env = env;
-            lmdb->told = 0;
-            return;
+        if (env->dev == fi->st_dev && env->ino == fi->st_ino) {
+
+            if (env->broken) {
+                ngx_http_sendfile_lmdb_retire(env, log);
+                break;
+            }
+
+            goto found;
         }
     }
 
@@ -491,6 +542,8 @@ ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
                                     NGX_ENOMEM, log);
         return;
     }
+
+    ngx_queue_init(&env->stores);
 
     env->dev = fi->st_dev;
     env->ino = fi->st_ino;
@@ -508,14 +561,17 @@ ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
         return;
     }
 
-    env->refs = 1;
     ngx_queue_insert_tail(&ngx_http_sendfile_lmdb_envs, &env->queue);
-
-    lmdb->env = env;
-    lmdb->told = 0;
 
     ngx_log_error(NGX_LOG_INFO, log, 0, "http_sendfile: opened %V",
                   &store->url);
+
+found:
+
+    ngx_queue_insert_tail(&env->stores, &lmdb->queue);
+
+    lmdb->env = env;
+    lmdb->told = 0;
 }
 
 
@@ -536,6 +592,11 @@ ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
 
     if (realpath((char *) lmdb->path.data, path) == NULL) {
         return ngx_errno;
+    }
+
+    rc = ngx_http_sendfile_lmdb_header(lmdb);
+    if (rc != MDB_SUCCESS) {
+        return rc;
     }
 
     if (mdb_env_create(&env->env) != MDB_SUCCESS) {
@@ -578,6 +639,59 @@ ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
     ngx_http_sendfile_fault_release();
 
     return rc;
+}
+
+
+/*
+ * Both meta pages say the same sane page size: LMDB believes them.  A page
+ * begins with 16 bytes of its own; then come magic (4 bytes), version (4),
+ * address and size of the map (8 each) and the page size (4); LMDB 0.9,
+ * mdb.c, MDB_page and MDB_meta.
+ */
+
+static int
+ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb)
+{
+    off_t     offset;
+    u_char   *name;
+    ssize_t   n;
+    ngx_fd_t  fd;
+    uint32_t  size, meta[7];
+
+    name = lmdb->subdir ? lmdb->data.data : lmdb->path.data;
+
+    fd = ngx_open_file(name, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        return ngx_errno;
+    }
+
+    size = 0;
+    offset = 16;
+
+    do {
+        n = pread(fd, meta, sizeof(meta), offset);
+
+        if (n != sizeof(meta) || meta[0] != NGX_HTTP_SENDFILE_LMDB_MAGIC) {
+            n = -1;
+            break;
+        }
+
+        if (meta[6] < 256 || meta[6] > 65536 || (meta[6] & (meta[6] - 1))
+            || (size && size != meta[6]))
+        {
+            n = -1;
+            break;
+        }
+
+        size = meta[6];
+        offset += size;
+
+    } while (offset < 2 * (off_t) size);
+
+    (void) ngx_close_file(fd);
+
+    return (n == -1) ? MDB_INVALID : MDB_SUCCESS;
 }
 
 
@@ -654,11 +768,37 @@ ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb, ngx_log_t *log)
     }
 
     lmdb->env = NULL;
+    ngx_queue_remove(&lmdb->queue);
 
-    if (--env->refs == 0) {
+    if (ngx_queue_empty(&env->stores)) {
         ngx_queue_remove(&env->queue);
         ngx_http_sendfile_lmdb_close(env, log);
     }
+}
+
+
+/*
+ * Takes a broken environment away from every store.  Closing it later, when
+ * one of them has opened the file anew, would drop the new one's locks.
+ */
+
+static void
+ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
+    ngx_log_t *log)
+{
+    ngx_queue_t               *q;
+    ngx_http_sendfile_lmdb_t  *lmdb;
+
+    while (!ngx_queue_empty(&env->stores)) {
+        q = ngx_queue_head(&env->stores);
+        lmdb = ngx_queue_data(q, ngx_http_sendfile_lmdb_t, queue);
+
+        ngx_queue_remove(q);
+        lmdb->env = NULL;
+    }
+
+    ngx_queue_remove(&env->queue);
+    ngx_http_sendfile_lmdb_close(env, log);
 }
 
 
