@@ -1,0 +1,1 @@
+"""What the tests stand on: real nginx, files that know their ID, stores, clients."""

@@ -1,0 +1,34 @@
+"""Waiting for a condition, the only way a test may wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+POLL_SECONDS = 0.005
+
+
+def wait_until(
+    condition: Callable[[], T], timeout: float = 10.0, what: str = "a condition"
+) -> T:
+    """Call ``condition`` until it returns something true, and return that.
+
+    Args:
+        condition: asked every 5 milliseconds.
+        timeout: seconds.
+        what: named in the error.
+
+    Raises:
+        AssertionError: the time is over.
+    """
+    deadline = time.monotonic() + timeout
+    while True:
+        result = condition()
+        if result:
+            return result
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {timeout} s in vain for {what}")
+        time.sleep(POLL_SECONDS)
