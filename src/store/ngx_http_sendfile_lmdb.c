@@ -31,9 +31,12 @@
 #define NGX_HTTP_SENDFILE_LMDB_MAGIC  0xbeefc0de
 
 
-typedef struct {
+typedef struct ngx_http_sendfile_lmdb_env_s  ngx_http_sendfile_lmdb_env_t;
+
+struct ngx_http_sendfile_lmdb_env_s {
     ngx_queue_t                    queue;
     ngx_queue_t                    stores;  /* that read it */
+    ngx_http_sendfile_lmdb_env_t  *lost;
 
     MDB_env                       *env;
     MDB_txn                       *txn;
@@ -47,7 +50,7 @@ typedef struct {
 
     unsigned                       reading:1;
     unsigned                       broken:1;
-} ngx_http_sendfile_lmdb_env_t;
+};
 
 
 typedef struct {
@@ -130,6 +133,10 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
 
 static ngx_queue_t  ngx_http_sendfile_lmdb_envs;
 static u_char       ngx_http_sendfile_lmdb_value[NSF_MAX_VALUE];
+
+/* those that could not even be closed */
+
+static ngx_http_sendfile_lmdb_env_t  *ngx_http_sendfile_lmdb_lost;
 
 
 static char *
@@ -816,14 +823,17 @@ ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env, ngx_log_t *log)
             ngx_log_error(NGX_LOG_ERR, log, 0,
                           "http_sendfile: a broken LMDB stays mapped");
 
-        } else {
-            if (env->txn) {
-                mdb_txn_abort(env->txn);
-            }
-
-            mdb_env_close(env->env);
-            ngx_http_sendfile_fault_release();
+            env->lost = ngx_http_sendfile_lmdb_lost;
+            ngx_http_sendfile_lmdb_lost = env;
+            return;
         }
+
+        if (env->txn) {
+            mdb_txn_abort(env->txn);
+        }
+
+        mdb_env_close(env->env);
+        ngx_http_sendfile_fault_release();
     }
 
     ngx_free(env);
