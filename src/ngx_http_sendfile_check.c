@@ -20,7 +20,8 @@ static void ngx_http_sendfile_check_prefix(ngx_conf_t *cf,
 static ngx_int_t ngx_http_sendfile_check_fallback(ngx_conf_t *cf,
     ngx_http_sendfile_enabled_t *e);
 static void ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *e);
+    ngx_http_sendfile_enabled_t *enabled, ngx_uint_t n);
+static ngx_uint_t ngx_http_sendfile_shadowed(ngx_http_sendfile_enabled_t *e);
 static ngx_http_core_loc_conf_t *ngx_http_sendfile_find_location(
     ngx_http_core_loc_conf_t *clcf, ngx_str_t *uri);
 
@@ -44,8 +45,12 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
             return NGX_ERROR;
         }
 
+        if (ngx_http_sendfile_shadowed(&e[i])) {
+            continue;
+        }
+
         ngx_http_sendfile_check_prefix(cf, &e[i]);
-        ngx_http_sendfile_check_fallback_on(cf, &e[i]);
+        ngx_http_sendfile_check_fallback_on(cf, e, i);
     }
 
     return NGX_OK;
@@ -189,9 +194,13 @@ ngx_http_sendfile_check_fallback(ngx_conf_t *cf,
 
 static void
 ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *e)
+    ngx_http_sendfile_enabled_t *enabled, ngx_uint_t n)
 {
-    ngx_http_sendfile_place_t  *place;
+    ngx_uint_t                    i;
+    ngx_http_sendfile_place_t    *place, *other;
+    ngx_http_sendfile_enabled_t  *e;
+
+    e = &enabled[n];
 
     place = &e->conf->fallback_on_place;
 
@@ -202,11 +211,41 @@ ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
         return;
     }
 
+    /* inherited by many, said once */
+
+    for (i = 0; i < n; i++) {
+        other = &enabled[i].conf->fallback_on_place;
+
+        if (other->file == place->file
+            && other->line == place->line
+            && enabled[i].conf->deliver != NGX_HTTP_SENDFILE_DIRECT
+            && !ngx_http_sendfile_shadowed(&enabled[i]))
+        {
+            return;
+        }
+    }
+
     ngx_log_error(NGX_LOG_WARN, cf->log, 0,
                   "http_sendfile: \"missing_file\" is known with "
                   "\"http_sendfile_root\" only; a file missing after "
                   "a redirect is for the error_page of that location, "
                   "in %s:%ui", place->file, place->line);
+}
+
+
+/* a server's own level, if its "location /" takes all that comes to it */
+
+static ngx_uint_t
+ngx_http_sendfile_shadowed(ngx_http_sendfile_enabled_t *e)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    static ngx_str_t  any = ngx_string("/\001");
+
+    clcf = e->cscf->ctx->loc_conf[ngx_http_core_module.ctx_index];
+
+    return e->clcf == clcf
+           && ngx_http_sendfile_find_location(clcf, &any) != clcf;
 }
 
 

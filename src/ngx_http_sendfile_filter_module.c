@@ -254,6 +254,8 @@ ngx_http_sendfile_set_type(ngx_http_request_t *r, nsf_target_t *t)
     p = (u_char *) t->type.data;
     last = p + t->type.len;
 
+    ngx_str_null(&r->headers_out.charset);
+
     r->headers_out.content_type.data = p;
     r->headers_out.content_type.len = t->type.len;
     r->headers_out.content_type_len = t->type.len;
@@ -330,6 +332,7 @@ ngx_http_sendfile_type_by_name(ngx_http_request_t *r, nsf_str_t *name)
     type = ngx_hash_find(&clcf->types_hash, hash, exten, len);
 
     if (type) {
+        ngx_str_null(&r->headers_out.charset);
         r->headers_out.content_type = *type;
         r->headers_out.content_type_len = type->len;
         r->headers_out.content_type_lowcase = NULL;

@@ -24,9 +24,8 @@ static ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(
     ngx_http_request_t *r);
 static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_request_t *r);
-static ngx_uint_t ngx_http_sendfile_another_id(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_store_t *store,
-    ngx_str_t *key);
+static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
@@ -51,7 +50,6 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     if (!slcf->enable
-        || slcf->store == NULL
         || r->error_page
         || (r->content_handler && !slcf->here))
     {
@@ -69,26 +67,29 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
         return ngx_http_sendfile_run(r, ctx, slcf);
     }
 
-    ngx_http_sendfile_id(r, &id);
+    if (ctx) {
+        rc = ngx_http_sendfile_again(r, ctx, slcf);
 
-    rc = ngx_http_sendfile_key(r, slcf, &id, &key);
+    } else {
+        ngx_http_sendfile_id(r, &id);
+
+        rc = ngx_http_sendfile_key(r, slcf, &id, &key);
+
+        if (rc == NGX_OK) {
+            ctx = ngx_http_sendfile_create_ctx(r);
+
+            if (ctx == NULL) {
+                return NGX_HTTP_INTERNAL_SERVER_ERROR;
+            }
+
+            ctx->id = id;
+            ctx->key = key;
+        }
+    }
 
     if (rc != NGX_OK) {
         return (rc == NGX_ERROR) ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
     }
-
-    if (ctx == NULL) {
-        ctx = ngx_http_sendfile_create_ctx(r);
-        if (ctx == NULL) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-    } else if (!ngx_http_sendfile_another_id(r, ctx, slcf->store, &key)) {
-        return NGX_DECLINED;
-    }
-
-    ctx->id = id;
-    ctx->key = key;
 
     rc = ngx_http_sendfile_start(r, ctx, slcf);
 
@@ -124,11 +125,14 @@ ngx_http_sendfile_get_ctx(ngx_http_request_t *r)
 
     ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_module);
 
-    if (ctx || !r->internal) {
+    if (ctx || !(r->internal || r->filter_finalize)) {
         return ctx;
     }
 
-    /* a redirect has cleared the contexts; the pool is the main request's */
+    /*
+     * A redirect, or a filter that has answered instead, has cleared the
+     * contexts.  The pool is the main request's.
+     */
 
     for (cln = r->pool->cleanup; cln; cln = cln->next) {
 
@@ -257,29 +261,48 @@ ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
  * another ID, or to the same one in another store.  Once.
  */
 
-static ngx_uint_t
-ngx_http_sendfile_another_id(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_store_t *store,
-    ngx_str_t *key)
+static ngx_int_t
+ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
 {
+    ngx_int_t            rc;
+    ngx_str_t            id, key, before;
     ngx_http_cleanup_t  *cleanup;
+    u_char               text[NGX_HTTP_SENDFILE_LOG_TEXT];
 
     if (ctx->again
         || ctx->delivered
         || r->upstream == NULL
         || r->upstream->headers_in.x_accel_redirect == NULL)
     {
-        return 0;
+        return NGX_DECLINED;
     }
 
-    if (store == ctx->store
-        && key->len == ctx->key.len
-        && ngx_memcmp(key->data, ctx->key.data, key->len) == 0)
+    /* the key's own variables look into the context */
+
+    before = ctx->id;
+
+    ngx_http_sendfile_id(r, &id);
+    ctx->id = id;
+
+    rc = ngx_http_sendfile_key(r, slcf, &id, &key);
+
+    if (rc != NGX_OK) {
+        ctx->id = before;
+        return rc;
+    }
+
+    if (slcf->store == ctx->store
+        && key.len == ctx->key.len
+        && ngx_memcmp(key.data, ctx->key.data, key.len) == 0)
     {
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "http_sendfile: the application redirects key \"%V\" "
-                      "to itself, not looked up again", key);
-        return 0;
+                      "http_sendfile: the application redirects key \"%*s\" "
+                      "to itself, not looked up again",
+                      ngx_http_sendfile_log_text(text, &key), text);
+
+        ctx->id = before;
+        return NGX_DECLINED;
     }
 
     cleanup = ctx->cleanup;
@@ -288,8 +311,10 @@ ngx_http_sendfile_another_id(ngx_http_request_t *r,
 
     ctx->cleanup = cleanup;
     ctx->again = 1;
+    ctx->id = id;
+    ctx->key = key;
 
-    return 1;
+    return NGX_OK;
 }
 
 

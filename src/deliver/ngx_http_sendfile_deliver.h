@@ -34,4 +34,14 @@ ngx_int_t ngx_http_sendfile_fallback(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 
 
+/*
+ * Text of a client's for a log: one line, printable, not long.  Returns the
+ * number of bytes written to "buf".
+ */
+
+#define NGX_HTTP_SENDFILE_LOG_TEXT  512
+
+size_t ngx_http_sendfile_log_text(u_char *buf, ngx_str_t *text);
+
+
 #endif /* _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_ */

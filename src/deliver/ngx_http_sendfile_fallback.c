@@ -13,9 +13,6 @@
 #include "ngx_http_sendfile_deliver.h"
 
 
-#define NGX_HTTP_SENDFILE_LOG_KEY  256
-
-
 static ngx_uint_t ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to, ngx_uint_t *code);
@@ -28,7 +25,6 @@ static void ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
     ngx_uint_t code);
 static ngx_uint_t ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
-static size_t ngx_http_sendfile_fallback_key(u_char *buf, ngx_str_t *key);
 
 
 ngx_int_t
@@ -37,6 +33,7 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 {
     ngx_str_t   to;
     ngx_uint_t  type, code;
+    u_char      text[NGX_HTTP_SENDFILE_LOG_TEXT];
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
 
@@ -80,9 +77,9 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     default:
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "http_sendfile: invalid fallback \"%V\": it must be "
+                      "http_sendfile: invalid fallback \"%*s\": it must be "
                       "a named location (@app), a URI (/app), a code (=404) "
-                      "or off", &to);
+                      "or off", ngx_http_sendfile_log_text(text, &to), text);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 }
@@ -193,11 +190,12 @@ ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
     ngx_uint_t code)
 {
     u_char      *p;
-    ngx_str_t    what, where, file, path;
+    size_t       len;
+    ngx_str_t    url, path;
     ngx_log_t   *log;
     ngx_uint_t   level;
-    u_char       key[NGX_HTTP_SENDFILE_LOG_KEY];
-    u_char       answer[NGX_INT_T_LEN];
+    u_char       key[NGX_HTTP_SENDFILE_LOG_TEXT];
+    u_char       where[NGX_HTTP_SENDFILE_LOG_TEXT];
 
     log = r->connection->log;
     level = ngx_http_sendfile_fallback_level(r, ctx);
@@ -206,34 +204,35 @@ ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
         return;
     }
 
-    what.data = key;
-    what.len = ngx_http_sendfile_fallback_key(key, &ctx->key);
+    if (code) {
+        p = ngx_snprintf(where, NGX_HTTP_SENDFILE_LOG_TEXT, "%ui", code);
 
-    ngx_str_set(&where, "");
+    } else {
+        p = where + ngx_http_sendfile_log_text(where, to);
+    }
+
+    ngx_str_null(&url);
     ngx_str_null(&path);
-    ngx_str_set(&file, "");
 
     if (ctx->store) {
-        where = ctx->store->url;
+        url = ctx->store->url;
     }
 
     if (ctx->target.path.len) {
-        ngx_str_set(&file, ", file ");
         path.data = (u_char *) ctx->target.path.data;
         path.len = ctx->target.path.len;
     }
 
-    p = answer;
-
-    if (code) {
-        p = ngx_snprintf(answer, NGX_INT_T_LEN, "%ui", code);
-    }
+    len = ngx_http_sendfile_log_text(key, &ctx->key);
 
     ngx_log_error(level, log, ctx->err,
-                  "http_sendfile: key \"%V\" in %V%V%V: %s%s%s, %s%V%*s",
-                  &what, &where, &file, &path, ctx->reason,
-                  ctx->detail ? ": " : "", ctx->detail ? ctx->detail : "",
-                  done, to, (size_t) (p - answer), answer);
+                  "http_sendfile: key \"%*s\"%s%V%s%V: %s%s%s, %s%*s",
+                  len, key,
+                  url.len ? " in " : "", &url,
+                  path.len ? ", file " : "", &path,
+                  ctx->reason, ctx->detail ? ": " : "",
+                  ctx->detail ? ctx->detail : "",
+                  done, (size_t) (p - where), where);
 }
 
 
@@ -264,33 +263,31 @@ ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
 }
 
 
-/* a key may be anything that a client sent: one line, printable, not long */
-
-static size_t
-ngx_http_sendfile_fallback_key(u_char *buf, ngx_str_t *key)
+size_t
+ngx_http_sendfile_log_text(u_char *buf, ngx_str_t *text)
 {
     u_char  *p, *last;
     size_t   i;
 
     p = buf;
-    last = buf + NGX_HTTP_SENDFILE_LOG_KEY - sizeof("\\x00...");
+    last = buf + NGX_HTTP_SENDFILE_LOG_TEXT - sizeof("\\x00...");
 
-    for (i = 0; i < key->len; i++) {
+    for (i = 0; i < text->len; i++) {
 
         if (p > last) {
             p = ngx_cpymem(p, "...", 3);
             break;
         }
 
-        if (key->data[i] < 0x20 || key->data[i] == 0x7f
-            || key->data[i] == '"' || key->data[i] == '\\')
+        if (text->data[i] < 0x20 || text->data[i] == 0x7f
+            || text->data[i] == '"' || text->data[i] == '\\')
         {
             p = ngx_snprintf(p, sizeof("\\x00") - 1, "\\x%02xd",
-                             (ngx_uint_t) key->data[i]);
+                             (ngx_uint_t) text->data[i]);
             continue;
         }
 
-        *p++ = key->data[i];
+        *p++ = text->data[i];
     }
 
     return p - buf;

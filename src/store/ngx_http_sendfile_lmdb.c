@@ -44,6 +44,7 @@ struct ngx_http_sendfile_lmdb_env_s {
 
     dev_t                          dev;
     ino_t                          ino;
+    off_t                          size;    /* it never shrinks */
 
     /* ends the read transaction at the end of the event loop's turn */
     ngx_event_t                    turn;
@@ -400,7 +401,9 @@ ngx_http_sendfile_lmdb_stat(ngx_http_sendfile_lmdb_t *lmdb,
         return ngx_errno;
     }
 
-    return 0;
+    /* a FIFO would hang us */
+
+    return ngx_is_file(fi) ? 0 : NGX_EINVAL;
 }
 
 
@@ -667,7 +670,8 @@ ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb)
 
     name = lmdb->subdir ? lmdb->data.data : lmdb->path.data;
 
-    fd = ngx_open_file(name, NGX_FILE_RDONLY, NGX_FILE_OPEN, 0);
+    fd = ngx_open_file(name, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
+                       NGX_FILE_OPEN, 0);
 
     if (fd == NGX_INVALID_FILE) {
         return ngx_errno;
@@ -704,16 +708,16 @@ ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb)
 
 /*
  * Whether the open file is the one that was looked at, and as long as it
- * says it is: pages that are not there would be a fault later.
+ * was: a file of LMDB's is never cut, and pages that are gone are a fault.
+ * (Its last page number says nothing, pages at the end may never have been
+ * written.)
  */
 
 static int
 ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env)
 {
-    MDB_stat         st;
-    MDB_envinfo      info;
-    ngx_file_info_t  fi;
-    mdb_filehandle_t fd;
+    ngx_file_info_t   fi;
+    mdb_filehandle_t  fd;
 
     if (mdb_env_get_fd(env->env, &fd) != MDB_SUCCESS
         || ngx_fd_info(fd, &fi) == NGX_FILE_ERROR)
@@ -725,13 +729,11 @@ ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env)
         return NGX_EBUSY;
     }
 
-    if (mdb_env_stat(env->env, &st) != MDB_SUCCESS
-        || mdb_env_info(env->env, &info) != MDB_SUCCESS
-        || (uint64_t) ngx_file_size(&fi)
-           < ((uint64_t) info.me_last_pgno + 1) * st.ms_psize)
-    {
+    if (ngx_file_size(&fi) < env->size) {
         return MDB_CORRUPTED;
     }
+
+    env->size = ngx_file_size(&fi);
 
     return MDB_SUCCESS;
 }
@@ -912,7 +914,15 @@ ngx_http_sendfile_lmdb_turn(ngx_event_t *ev)
     /* an old snapshot would keep the writer from reusing pages */
 
     env->reading = 0;
+
+    if (ngx_http_sendfile_fault_guard()) {
+        env->broken = 1;
+        return;
+    }
+
     mdb_txn_reset(env->txn);
+
+    ngx_http_sendfile_fault_release();
 }
 
 
