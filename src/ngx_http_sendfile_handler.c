@@ -50,6 +50,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     if (!slcf->enable
+        || slcf->store == NULL
         || r->error_page
         || (r->content_handler && !slcf->here))
     {

@@ -62,6 +62,7 @@ typedef struct {
     ngx_http_sendfile_lmdb_env_t  *env;
     ngx_queue_t                    queue;
     ngx_msec_t                     checked;
+    ngx_msec_t                     opened;
 
     /* why there is no environment */
     ngx_int_t                      rc;
@@ -116,6 +117,7 @@ static int ngx_http_sendfile_lmdb_read(ngx_http_sendfile_lmdb_env_t *env,
     MDB_val *key, MDB_val *value);
 static int ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env);
 static void ngx_http_sendfile_lmdb_turn(ngx_event_t *ev);
+static void ngx_http_sendfile_lmdb_end(ngx_http_sendfile_lmdb_env_t *env);
 static void ngx_http_sendfile_lmdb_assert(MDB_env *env, const char *msg);
 
 
@@ -288,9 +290,12 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
         op->detail = mdb_strerror(rc);
     }
 
-    /* a full table of readers is no fault of the file */
+    ngx_http_sendfile_lmdb_end(env);
 
-    if (rc != MDB_READERS_FULL && rc != MDB_BAD_VALSIZE) {
+    /* what is wrong with one page is no reason to give up the rest */
+
+    if (rc > 0 || rc == MDB_PANIC || rc == MDB_BAD_RSLOT || rc == MDB_BAD_TXN)
+    {
         env->broken = 1;
     }
 
@@ -352,10 +357,20 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
         {
             ngx_http_sendfile_lmdb_retire(env, log);
 
+            if (ngx_current_msec - lmdb->opened < NGX_HTTP_SENDFILE_LMDB_CHECK)
+            {
+                /* not again and again */
+                lmdb->checked = lmdb->opened;
+                ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "broken LMDB",
+                                            0, log);
+                return;
+            }
+
         } else {
             ngx_http_sendfile_lmdb_release(lmdb, log);
         }
 
+        lmdb->opened = ngx_current_msec;
         ngx_http_sendfile_lmdb_open(store, &fi, log);
         return;
     }
@@ -632,12 +647,12 @@ ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
     }
 
     if (rc == MDB_SUCCESS) {
-        rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
-    }
-
-    if (rc == MDB_READERS_FULL) {
-        /* slots of processes that were killed */
+        /*
+         * Slots of processes that were killed, such as the worker before
+         * this one: their snapshots would make the file grow for ever.
+         */
         (void) mdb_reader_check(env->env, &dead);
+
         rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
     }
 
@@ -898,7 +913,10 @@ ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env)
     }
 
     env->reading = 1;
-    ngx_post_event(&env->turn, &ngx_posted_events);
+
+    if (!env->turn.posted) {
+        ngx_post_event(&env->turn, &ngx_posted_events);
+    }
 
     return MDB_SUCCESS;
 }
@@ -911,7 +929,18 @@ ngx_http_sendfile_lmdb_turn(ngx_event_t *ev)
 
     env = ev->data;
 
-    /* an old snapshot would keep the writer from reusing pages */
+    ngx_http_sendfile_lmdb_end(env);
+}
+
+
+/* an old snapshot would keep the writer from reusing pages */
+
+static void
+ngx_http_sendfile_lmdb_end(ngx_http_sendfile_lmdb_env_t *env)
+{
+    if (!env->reading) {
+        return;
+    }
 
     env->reading = 0;
 
