@@ -29,6 +29,14 @@
 #define NGX_HTTP_SENDFILE_ON_MISSING_FILE  0x0020
 #define NGX_HTTP_SENDFILE_ON_ALL           0x003e
 
+/* what the client may get; 408, 444 and 499 would get it nothing at all */
+
+#define ngx_http_sendfile_valid_code(code)                                    \
+    ((code) >= 400 && (code) <= 599                                           \
+     && (code) != NGX_HTTP_REQUEST_TIME_OUT                                   \
+     && (code) != NGX_HTTP_CLOSE                                              \
+     && (code) != NGX_HTTP_CLIENT_CLOSED_REQUEST)
+
 /* another method than GET and HEAD: always for the application */
 
 #define NGX_HTTP_SENDFILE_ON_METHOD        0x0040

@@ -39,14 +39,16 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
 
     for (i = 0; i < smcf->enabled.nelts; i++) {
 
-        if (ngx_http_sendfile_check_store(cf, &e[i]) != NGX_OK
-            || ngx_http_sendfile_check_fallback(cf, &e[i]) != NGX_OK)
-        {
+        if (ngx_http_sendfile_check_store(cf, &e[i]) != NGX_OK) {
             return NGX_ERROR;
         }
 
         if (ngx_http_sendfile_shadowed(&e[i])) {
             continue;
+        }
+
+        if (ngx_http_sendfile_check_fallback(cf, &e[i]) != NGX_OK) {
+            return NGX_ERROR;
         }
 
         ngx_http_sendfile_check_prefix(cf, &e[i]);

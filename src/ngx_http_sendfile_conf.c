@@ -532,10 +532,10 @@ ngx_http_sendfile_conf_code(ngx_conf_t *cf, ngx_http_sendfile_loc_conf_t *slcf,
 
     code = ngx_atoi(value->data + 1, value->len - 1);
 
-    if (code < 400 || code > 599 || code == NGX_HTTP_CLOSE) {
+    if (!ngx_http_sendfile_valid_code(code)) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "invalid code \"%V\": write one from =400 to "
-                           "=599", value);
+                           "=599, but not 408, 444 or 499", value);
         return NGX_CONF_ERROR;
     }
 

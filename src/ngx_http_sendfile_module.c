@@ -437,13 +437,6 @@ ngx_http_sendfile_add_store(ngx_conf_t *cf,
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
-    if (smcf == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "ngx_http_sendfile_module must be loaded before "
-                           "the module of the store \"%V\"", &type->scheme);
-        return NGX_ERROR;
-    }
-
     typep = ngx_array_push(&smcf->types);
     if (typep == NULL) {
         return NGX_ERROR;

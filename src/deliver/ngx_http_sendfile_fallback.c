@@ -132,7 +132,7 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     case '=':
         n = ngx_atoi(to->data + 1, to->len - 1);
 
-        if (n >= 400 && n <= 599 && n != NGX_HTTP_CLOSE) {
+        if (ngx_http_sendfile_valid_code(n)) {
             *code = n;
             to->len = 0;
             return NGX_HTTP_SENDFILE_FALLBACK_CODE;
@@ -283,7 +283,7 @@ ngx_http_sendfile_log_text(u_char *buf, ngx_str_t *text)
             || text->data[i] == '"' || text->data[i] == '\\')
         {
             p = ngx_snprintf(p, sizeof("\\x00") - 1, "\\x%02xd",
-                             (ngx_uint_t) text->data[i]);
+                             (u_int) text->data[i]);
             continue;
         }
 

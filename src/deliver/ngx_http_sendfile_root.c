@@ -330,12 +330,24 @@ ngx_http_sendfile_root_beneath(ngx_fd_t dir, ngx_str_t *path,
             return NGX_INVALID_FILE;
         }
 
-        ngx_log_error(NGX_LOG_NOTICE, log, *err,
-                      "http_sendfile: openat2() is not available, files are "
-                      "opened component by component and symbolic links are "
-                      "never followed");
+        /* EPERM may be about this file alone */
 
-        ngx_http_sendfile_no_openat2 = 1;
+        how.flags = NGX_HTTP_SENDFILE_O_DIR;
+
+        fd = syscall(NGX_HTTP_SENDFILE_OPENAT2, dir, ".", &how,
+                     sizeof(ngx_http_sendfile_how_t));
+
+        if (fd != NGX_INVALID_FILE) {
+            (void) ngx_close_file(fd);
+
+        } else {
+            ngx_log_error(NGX_LOG_NOTICE, log, *err,
+                          "http_sendfile: openat2() is not available, files "
+                          "are opened component by component and symbolic "
+                          "links are never followed");
+
+            ngx_http_sendfile_no_openat2 = 1;
+        }
     }
 #endif
 
@@ -346,10 +358,11 @@ ngx_http_sendfile_root_beneath(ngx_fd_t dir, ngx_str_t *path,
 static ngx_fd_t
 ngx_http_sendfile_root_walk(ngx_fd_t dir, ngx_str_t *path, ngx_err_t *err)
 {
-    u_char    *p, *slash;
-    size_t     len;
-    ngx_fd_t   at, fd;
-    u_char     name[NAME_MAX + 1];
+    u_char           *p, *slash;
+    size_t            len;
+    ngx_fd_t          at, fd;
+    ngx_file_info_t   fi;
+    u_char            name[NAME_MAX + 1];
 
     at = dir;
     p = path->data;
@@ -375,6 +388,14 @@ ngx_http_sendfile_root_walk(ngx_fd_t dir, ngx_str_t *path, ngx_err_t *err)
         }
 
         *err = (fd == NGX_INVALID_FILE) ? ngx_errno : 0;
+
+        if (*err == NGX_ENOTDIR
+            && fstatat(at, (char *) name, &fi, AT_SYMLINK_NOFOLLOW) == 0
+            && ngx_is_link(&fi))
+        {
+            /* what openat2() says */
+            *err = NGX_ELOOP;
+        }
 
         if (at != dir) {
             (void) ngx_close_file(at);

@@ -3,13 +3,19 @@
  * Copyright (C) the ngx_sendfile authors
  *
  * Reading a memory-mapped file that somebody truncates or overwrites ends
- * in SIGBUS or SIGSEGV, or, by a page size of zero, in SIGFPE.  A guarded call turns that into an error:
+ * in SIGBUS or SIGSEGV, or, by a page size of zero, in SIGFPE.  A guarded
+ * call turns that into an error:
  *
  *     if (ngx_http_sendfile_fault_guard()) {
  *         ... it faulted ...
  *     }
- *     ... read the mapping, take no locks, allocate nothing ...
+ *
+ *     ngx_http_sendfile_fault_arm();
+ *     ... read the mapping ...
  *     ngx_http_sendfile_fault_release();
+ *
+ * What was allocated or locked between arm and release when it faulted stays
+ * so, which is why only opening does either.
  *
  * A fault outside of a guarded section goes where it went before.
  */
@@ -39,8 +45,10 @@ void ngx_http_sendfile_fault_raise(void);
 
 
 #define ngx_http_sendfile_fault_guard()                                       \
-    (sigsetjmp(ngx_http_sendfile_fault_env, 0)                                \
-     ? 1 : (ngx_http_sendfile_fault_armed = 1, 0))
+    sigsetjmp(ngx_http_sendfile_fault_env, 0) != 0
+
+#define ngx_http_sendfile_fault_arm()                                         \
+    ngx_http_sendfile_fault_armed = 1
 
 #define ngx_http_sendfile_fault_release()                                     \
     ngx_http_sendfile_fault_armed = 0

@@ -19,39 +19,13 @@
 
 #include "nsf.h"
 #include "ngx_http_sendfile_fault.h"
+#include "ngx_http_sendfile_lmdb_env.h"
 #include "ngx_http_sendfile_store.h"
 
 
 /* how often a path is looked at for a new file, milliseconds */
 
 #define NGX_HTTP_SENDFILE_LMDB_CHECK  1000
-
-/* of a meta page, native byte order */
-
-#define NGX_HTTP_SENDFILE_LMDB_MAGIC  0xbeefc0de
-
-
-typedef struct ngx_http_sendfile_lmdb_env_s  ngx_http_sendfile_lmdb_env_t;
-
-struct ngx_http_sendfile_lmdb_env_s {
-    ngx_queue_t                    queue;
-    ngx_queue_t                    stores;  /* that read it */
-    ngx_http_sendfile_lmdb_env_t  *lost;
-
-    MDB_env                       *env;
-    MDB_txn                       *txn;
-    MDB_dbi                        dbi;
-
-    dev_t                          dev;
-    ino_t                          ino;
-    off_t                          size;    /* it never shrinks */
-
-    /* ends the read transaction at the end of the event loop's turn */
-    ngx_event_t                    turn;
-
-    unsigned                       reading:1;
-    unsigned                       broken:1;
-};
 
 
 typedef struct {
@@ -99,26 +73,13 @@ static u_char *ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
     ngx_http_sendfile_lmdb_t *lmdb);
 static void ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
     ngx_file_info_t *fi, ngx_log_t *log);
-static int ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_http_sendfile_lmdb_t *lmdb);
-static int ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb);
-static int ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env);
-static ngx_int_t ngx_http_sendfile_lmdb_intact(
-    ngx_http_sendfile_lmdb_env_t *env);
+static ngx_http_sendfile_lmdb_env_t *ngx_http_sendfile_lmdb_find(
+    ngx_http_sendfile_lmdb_t *lmdb, ngx_file_info_t *fi, ngx_log_t *log);
 static void ngx_http_sendfile_lmdb_cleanup(void *data);
 static void ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb,
     ngx_log_t *log);
 static void ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
     ngx_log_t *log);
-static void ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_log_t *log);
-
-static int ngx_http_sendfile_lmdb_read(ngx_http_sendfile_lmdb_env_t *env,
-    MDB_val *key, MDB_val *value);
-static int ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env);
-static void ngx_http_sendfile_lmdb_turn(ngx_event_t *ev);
-static void ngx_http_sendfile_lmdb_end(ngx_http_sendfile_lmdb_env_t *env);
-static void ngx_http_sendfile_lmdb_assert(MDB_env *env, const char *msg);
 
 
 ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
@@ -135,11 +96,6 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
 /* the environments that this process has open */
 
 static ngx_queue_t  ngx_http_sendfile_lmdb_envs;
-static u_char       ngx_http_sendfile_lmdb_value[NSF_MAX_VALUE];
-
-/* those that could not even be closed */
-
-static ngx_http_sendfile_lmdb_env_t  *ngx_http_sendfile_lmdb_lost;
 
 
 static char *
@@ -269,7 +225,7 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
     key.mv_data = op->key.data;
     key.mv_size = op->key.len;
 
-    rc = ngx_http_sendfile_lmdb_read(env, &key, &value);
+    rc = ngx_http_sendfile_lmdb_env_get(env, &key, &value);
 
     if (rc == MDB_SUCCESS) {
         op->value.data = value.mv_data;
@@ -288,15 +244,6 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
 
     } else {
         op->detail = mdb_strerror(rc);
-    }
-
-    ngx_http_sendfile_lmdb_end(env);
-
-    /* what is wrong with one page is no reason to give up the rest */
-
-    if (rc > 0 || rc == MDB_PANIC || rc == MDB_BAD_RSLOT || rc == MDB_BAD_TXN)
-    {
-        env->broken = 1;
     }
 
     return NGX_ERROR;
@@ -346,7 +293,7 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
         if (env
             && !env->broken
             && env->dev == fi.st_dev && env->ino == fi.st_ino
-            && ngx_http_sendfile_lmdb_intact(env) == NGX_OK)
+            && ngx_http_sendfile_lmdb_env_intact(env) == NGX_OK)
         {
             return;
         }
@@ -537,61 +484,28 @@ static void
 ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
     ngx_file_info_t *fi, ngx_log_t *log)
 {
-    int                            rc;
-    ngx_queue_t                   *q;
+    int                            err;
     ngx_http_sendfile_lmdb_t      *lmdb;
     ngx_http_sendfile_lmdb_env_t  *env;
 
     lmdb = store->ctx;
 
-    for (q = ngx_queue_head(&ngx_http_sendfile_lmdb_envs);
-         q != ngx_queue_sentinel(&ngx_http_sendfile_lmdb_envs);
-         q = ngx_queue_next(q))
-    {
-        env = ngx_queue_data(q, ngx_http_sendfile_lmdb_env_t, queue);
+    env = ngx_http_sendfile_lmdb_find(lmdb, fi, log);
 
-        if (env->dev == fi->st_dev && env->ino == fi->st_ino) {
-
-            if (env->broken) {
-                ngx_http_sendfile_lmdb_retire(env, log);
-                break;
-            }
-
-            goto found;
-        }
-    }
-
-    env = ngx_calloc(sizeof(ngx_http_sendfile_lmdb_env_t), log);
     if (env == NULL) {
-        ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB",
-                                    NGX_ENOMEM, log);
-        return;
+        env = ngx_http_sendfile_lmdb_env_open(lmdb->path.data, lmdb->subdir,
+                                              fi, &err, log);
+        if (env == NULL) {
+            ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB",
+                                        err, log);
+            return;
+        }
+
+        ngx_queue_insert_tail(&ngx_http_sendfile_lmdb_envs, &env->queue);
+
+        ngx_log_error(NGX_LOG_INFO, log, 0, "http_sendfile: opened %V",
+                      &store->url);
     }
-
-    ngx_queue_init(&env->stores);
-
-    env->dev = fi->st_dev;
-    env->ino = fi->st_ino;
-
-    env->turn.handler = ngx_http_sendfile_lmdb_turn;
-    env->turn.data = env;
-    env->turn.log = log;
-
-    rc = ngx_http_sendfile_lmdb_open_env(env, lmdb);
-
-    if (rc != MDB_SUCCESS) {
-        ngx_http_sendfile_lmdb_close(env, log);
-        ngx_http_sendfile_lmdb_fail(store, NGX_ERROR, "cannot open LMDB", rc,
-                                    log);
-        return;
-    }
-
-    ngx_queue_insert_tail(&ngx_http_sendfile_lmdb_envs, &env->queue);
-
-    ngx_log_error(NGX_LOG_INFO, log, 0, "http_sendfile: opened %V",
-                  &store->url);
-
-found:
 
     ngx_queue_insert_tail(&env->stores, &lmdb->queue);
 
@@ -601,173 +515,46 @@ found:
 
 
 /*
- * NOTLS lets the transaction be reset and renewed, NORDAHEAD suits reads at
- * random.  Returns an LMDB code or an errno.
+ * The environment that is open for a file already.  One for another file of
+ * the same path (renamed over it, in spite of all warnings) shares the lock
+ * file, and has to go before the new one comes.
  */
 
-static int
-ngx_http_sendfile_lmdb_open_env(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_http_sendfile_lmdb_t *lmdb)
+static ngx_http_sendfile_lmdb_env_t *
+ngx_http_sendfile_lmdb_find(ngx_http_sendfile_lmdb_t *lmdb,
+    ngx_file_info_t *fi, ngx_log_t *log)
 {
-    int       rc, dead;
-    unsigned  flags;
-    char      path[PATH_MAX];
+    char                          *path;
+    ngx_queue_t                   *q, *next;
+    ngx_http_sendfile_lmdb_env_t  *env, *found;
 
-    /* data and lock file of one directory, should a link be swapped now */
+    path = realpath((char *) lmdb->path.data, NULL);
+    found = NULL;
 
-    if (realpath((char *) lmdb->path.data, path) == NULL) {
-        return ngx_errno;
-    }
-
-    rc = ngx_http_sendfile_lmdb_header(lmdb);
-    if (rc != MDB_SUCCESS) {
-        return rc;
-    }
-
-    if (mdb_env_create(&env->env) != MDB_SUCCESS) {
-        return NGX_ENOMEM;
-    }
-
-    (void) mdb_env_set_assert(env->env, ngx_http_sendfile_lmdb_assert);
-
-    if (ngx_http_sendfile_fault_guard()) {
-        return MDB_CORRUPTED;
-    }
-
-    flags = MDB_RDONLY|MDB_NOTLS|MDB_NORDAHEAD;
-
-    if (!lmdb->subdir) {
-        flags |= MDB_NOSUBDIR;
-    }
-
-    rc = mdb_env_open(env->env, path, flags, 0644);
-
-    if (rc == MDB_SUCCESS) {
-        rc = ngx_http_sendfile_lmdb_verify(env);
-    }
-
-    if (rc == MDB_SUCCESS) {
-        /*
-         * Slots of processes that were killed, such as the worker before
-         * this one: their snapshots would make the file grow for ever.
-         */
-        (void) mdb_reader_check(env->env, &dead);
-
-        rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
-    }
-
-    if (rc == MDB_SUCCESS) {
-        rc = mdb_dbi_open(env->txn, NULL, 0, &env->dbi);
-        mdb_txn_reset(env->txn);
-    }
-
-    ngx_http_sendfile_fault_release();
-
-    return rc;
-}
-
-
-/*
- * Both meta pages say the same sane page size: LMDB believes them.  A page
- * begins with 16 bytes of its own; then come magic (4 bytes), version (4),
- * address and size of the map (8 each) and the page size (4); LMDB 0.9,
- * mdb.c, MDB_page and MDB_meta.
- */
-
-static int
-ngx_http_sendfile_lmdb_header(ngx_http_sendfile_lmdb_t *lmdb)
-{
-    off_t     offset;
-    u_char   *name;
-    ssize_t   n;
-    ngx_fd_t  fd;
-    uint32_t  size, meta[7];
-
-    name = lmdb->subdir ? lmdb->data.data : lmdb->path.data;
-
-    fd = ngx_open_file(name, NGX_FILE_RDONLY|NGX_FILE_NONBLOCK,
-                       NGX_FILE_OPEN, 0);
-
-    if (fd == NGX_INVALID_FILE) {
-        return ngx_errno;
-    }
-
-    size = 0;
-    offset = 16;
-
-    do {
-        n = pread(fd, meta, sizeof(meta), offset);
-
-        if (n != sizeof(meta) || meta[0] != NGX_HTTP_SENDFILE_LMDB_MAGIC) {
-            n = -1;
-            break;
-        }
-
-        if (meta[6] < 256 || meta[6] > 65536 || (meta[6] & (meta[6] - 1))
-            || (size && size != meta[6]))
-        {
-            n = -1;
-            break;
-        }
-
-        size = meta[6];
-        offset += size;
-
-    } while (offset < 2 * (off_t) size);
-
-    (void) ngx_close_file(fd);
-
-    return (n == -1) ? MDB_INVALID : MDB_SUCCESS;
-}
-
-
-/*
- * Whether the open file is the one that was looked at, and as long as it
- * was: a file of LMDB's is never cut, and pages that are gone are a fault.
- * (Its last page number says nothing, pages at the end may never have been
- * written.)
- */
-
-static int
-ngx_http_sendfile_lmdb_verify(ngx_http_sendfile_lmdb_env_t *env)
-{
-    ngx_file_info_t   fi;
-    mdb_filehandle_t  fd;
-
-    if (mdb_env_get_fd(env->env, &fd) != MDB_SUCCESS
-        || ngx_fd_info(fd, &fi) == NGX_FILE_ERROR)
+    for (q = ngx_queue_head(&ngx_http_sendfile_lmdb_envs);
+         q != ngx_queue_sentinel(&ngx_http_sendfile_lmdb_envs);
+         q = next)
     {
-        return ngx_errno;
+        next = ngx_queue_next(q);
+        env = ngx_queue_data(q, ngx_http_sendfile_lmdb_env_t, queue);
+
+        if (env->dev == fi->st_dev && env->ino == fi->st_ino) {
+
+            if (!env->broken) {
+                found = env;
+                continue;
+            }
+
+        } else if (path == NULL || ngx_strcmp(env->path, path) != 0) {
+            continue;
+        }
+
+        ngx_http_sendfile_lmdb_retire(env, log);
     }
 
-    if (fi.st_dev != env->dev || fi.st_ino != env->ino) {
-        return NGX_EBUSY;
-    }
+    free(path);
 
-    if (ngx_file_size(&fi) < env->size) {
-        return MDB_CORRUPTED;
-    }
-
-    env->size = ngx_file_size(&fi);
-
-    return MDB_SUCCESS;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_lmdb_intact(ngx_http_sendfile_lmdb_env_t *env)
-{
-    int  rc;
-
-    if (ngx_http_sendfile_fault_guard()) {
-        return NGX_ERROR;
-    }
-
-    rc = ngx_http_sendfile_lmdb_verify(env);
-
-    ngx_http_sendfile_fault_release();
-
-    return (rc == MDB_SUCCESS) ? NGX_OK : NGX_ERROR;
+    return found;
 }
 
 
@@ -796,7 +583,7 @@ ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb, ngx_log_t *log)
 
     if (ngx_queue_empty(&env->stores)) {
         ngx_queue_remove(&env->queue);
-        ngx_http_sendfile_lmdb_close(env, log);
+        ngx_http_sendfile_lmdb_env_close(env, log);
     }
 }
 
@@ -822,143 +609,5 @@ ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
     }
 
     ngx_queue_remove(&env->queue);
-    ngx_http_sendfile_lmdb_close(env, log);
-}
-
-
-static void
-ngx_http_sendfile_lmdb_close(ngx_http_sendfile_lmdb_env_t *env, ngx_log_t *log)
-{
-    if (env->turn.posted) {
-        ngx_delete_posted_event(&env->turn);
-    }
-
-    if (env->env) {
-
-        if (ngx_http_sendfile_fault_guard()) {
-            /* the lock file is cut off as well; better a leak than a crash */
-            ngx_log_error(NGX_LOG_ERR, log, 0,
-                          "http_sendfile: a broken LMDB stays mapped");
-
-            env->lost = ngx_http_sendfile_lmdb_lost;
-            ngx_http_sendfile_lmdb_lost = env;
-            return;
-        }
-
-        if (env->txn) {
-            mdb_txn_abort(env->txn);
-        }
-
-        mdb_env_close(env->env);
-        ngx_http_sendfile_fault_release();
-    }
-
-    ngx_free(env);
-}
-
-
-/*
- * Finds a value and copies it, for reading it later might fault as well.
- * Returns an LMDB code or an errno.
- */
-
-static int
-ngx_http_sendfile_lmdb_read(ngx_http_sendfile_lmdb_env_t *env, MDB_val *key,
-    MDB_val *value)
-{
-    int  rc;
-
-    if (ngx_http_sendfile_fault_guard()) {
-        return MDB_CORRUPTED;
-    }
-
-    rc = env->reading ? MDB_SUCCESS : ngx_http_sendfile_lmdb_renew(env);
-
-    if (rc == MDB_SUCCESS) {
-        rc = mdb_get(env->txn, env->dbi, key, value);
-    }
-
-    if (rc == MDB_SUCCESS && value->mv_size <= NSF_MAX_VALUE) {
-        ngx_memcpy(ngx_http_sendfile_lmdb_value, value->mv_data,
-                   value->mv_size);
-    }
-
-    ngx_http_sendfile_fault_release();
-
-    value->mv_data = ngx_http_sendfile_lmdb_value;
-
-    return rc;
-}
-
-
-static int
-ngx_http_sendfile_lmdb_renew(ngx_http_sendfile_lmdb_env_t *env)
-{
-    int  rc;
-
-    rc = mdb_txn_renew(env->txn);
-
-    if (rc == MDB_MAP_RESIZED) {
-        /* a writer has made the map larger: take its size */
-
-        rc = mdb_env_set_mapsize(env->env, 0);
-
-        if (rc == MDB_SUCCESS) {
-            rc = mdb_txn_renew(env->txn);
-        }
-    }
-
-    if (rc != MDB_SUCCESS) {
-        return rc;
-    }
-
-    env->reading = 1;
-
-    if (!env->turn.posted) {
-        ngx_post_event(&env->turn, &ngx_posted_events);
-    }
-
-    return MDB_SUCCESS;
-}
-
-
-static void
-ngx_http_sendfile_lmdb_turn(ngx_event_t *ev)
-{
-    ngx_http_sendfile_lmdb_env_t  *env;
-
-    env = ev->data;
-
-    ngx_http_sendfile_lmdb_end(env);
-}
-
-
-/* an old snapshot would keep the writer from reusing pages */
-
-static void
-ngx_http_sendfile_lmdb_end(ngx_http_sendfile_lmdb_env_t *env)
-{
-    if (!env->reading) {
-        return;
-    }
-
-    env->reading = 0;
-
-    if (ngx_http_sendfile_fault_guard()) {
-        env->broken = 1;
-        return;
-    }
-
-    mdb_txn_reset(env->txn);
-
-    ngx_http_sendfile_fault_release();
-}
-
-
-static void
-ngx_http_sendfile_lmdb_assert(MDB_env *env, const char *msg)
-{
-    /* a failed assertion of LMDB means a damaged file */
-
-    ngx_http_sendfile_fault_raise();
+    ngx_http_sendfile_lmdb_env_close(env, log);
 }

@@ -45,7 +45,8 @@ typedef struct {
  * asynchronous store, "done" and "data", and keeps the memory until the end
  * of the operation.  "queue" and "ctx" are the store's own.
  *
- * On NGX_ERROR "reason" says in a few words what failed, "err" is an errno
+ * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
+ * may say why there is nothing), "err" is an errno
  * or 0, and "detail" may hold an error text that is no errno.
  */
 
