@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from ctl_harness import Ctl
+
+# ignored in what a shell without job control starts with "&", and then in the
+# programs that the tests interrupt
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture

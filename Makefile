@@ -1,0 +1,94 @@
+# Copyright (C) the ngx_sendfile authors
+#
+# `make help` lists the targets.  The work is done by the scripts in tools/.
+#
+# What they make:
+#   build/ngx_http_sendfile_module.so   for NGINX=, by default the installed one
+#   build/asan/nginx                    1.28, modules linked in, sanitizers
+#   build/static/nginx                  1.28, modules linked in
+#   build/nginx-1.28/nginx              1.28 and, beside it, the modules for it
+#   build/test/ngx_http_sendfile_test_module.so, build/test/1.28/ the same:
+#                                       the tests' own store for NGINX= and for
+#                                       1.28; asan and static have it linked in
+
+.DEFAULT_GOAL := build
+.SUFFIXES:
+.NOTPARALLEL:
+
+NGINX     ?=
+NGINX_SRC ?=
+PORT      ?= 8080
+ONLY      ?=
+BENCH     ?=
+DESTDIR   ?=
+PYTHON    ?= $(firstword $(wildcard /usr/bin/python3) python3)
+
+# nginx itself takes NGINX in its environment for a list of sockets
+unexport NGINX
+NGINX_BIN := $(NGINX)
+export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON
+
+.PHONY: run test build test-module install lint bench fuzz asan static \
+        nginx-1.28 clean help
+
+help:
+	@echo 'make build        build/ngx_http_sendfile_module.so for the installed nginx, or'
+	@echo '                  NGINX=/path/to/nginx NGINX_SRC=/path/to/its/source'
+	@echo 'make run          a demonstration on http://127.0.0.1:8080/ (PORT=8080)'
+	@echo 'make install      the module into that nginx (DESTDIR=)'
+	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
+	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck'
+	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
+	@echo 'make bench        the tables of docs/benchmarks.md (BENCH=--quick)'
+	@echo 'make asan         build/asan/nginx: nginx 1.28 and the module with sanitizers'
+	@echo 'make static       build/static/nginx: nginx 1.28, the module linked in'
+	@echo 'make nginx-1.28   build/nginx-1.28/: nginx 1.28 and the modules for it'
+	@echo 'make clean        remove build/'
+
+build:
+	@tools/deps.sh build
+	@tools/build-module.sh
+
+test-module: build
+	@tools/build-module.sh test/module build/test build/ngx_http_sendfile_module.so
+
+run:
+	@exec tools/run.sh
+
+test:
+	@command -v $(PYTHON) > /dev/null || tools/deps.sh lint
+	@$(PYTHON) tools/suite.py $(ONLY)
+
+install: build
+	@tools/install.sh
+
+lint:
+	@tools/deps.sh lint build
+	@tools/venv.sh test
+	@$(PYTHON) tools/lint.py
+
+fuzz:
+	@tools/deps.sh fuzz
+	@$(MAKE) -C test/fuzz run SECONDS=$(or $(SECONDS),60)
+
+bench: build
+	@tools/deps.sh bench
+	@tools/venv.sh test
+	@build/venv/bin/python -m bench $(BENCH)
+
+asan static:
+	@tools/deps.sh asan
+	@tools/build-nginx.sh $@
+
+nginx-1.28:
+	@tools/deps.sh asan
+	@tools/build-nginx.sh dynamic
+	@NGINX_BIN=build/nginx-1.28/nginx NGINX_SRC=build/nginx-1.28/src \
+	    tools/build-module.sh . build/nginx-1.28
+	@[ ! -f test/module/config ] \
+	    || NGINX_BIN=build/nginx-1.28/nginx NGINX_SRC=build/nginx-1.28/src \
+	        tools/build-module.sh test/module build/test/1.28 \
+	            build/nginx-1.28/ngx_http_sendfile_module.so
+
+clean:
+	rm -rf build

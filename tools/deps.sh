@@ -1,0 +1,244 @@
+#!/bin/sh
+#
+# Copyright (C) the ngx_sendfile authors
+#
+# Install the Debian packages that are missing.  When none is, this needs
+# neither root nor network.
+#
+# usage: deps.sh build|run|test|lint|fuzz|bench...
+
+set -eu
+
+# shellcheck source=tools/common.sh
+. "$(dirname -- "$0")/common.sh"
+
+# services that must not start because we install their packages
+services=nginx
+
+policy=/usr/sbin/policy-rc.d
+mark='# written by ngx_sendfile tools/deps.sh'
+
+
+installed() {
+    # shellcheck disable=SC2016
+    dpkg-query -W -f '${Status}\n' "$1" 2> /dev/null \
+        | grep -q '^install ok installed'
+}
+
+
+available() {
+    apt-cache show --no-all-versions "$1" > /dev/null 2>&1
+}
+
+
+# The packages of a group, one a line.  Some are asked for by what they bring,
+# see missing().
+
+group() {
+    case $1 in
+        build)
+            printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev
+            if [ -z "${NGINX_SRC:-}" ]; then
+                printf '%s\n' nginx nginx-dev
+            fi
+            ;;
+        run)
+            group build
+            printf '%s\n' ca-certificates curl python3 python3-venv
+            ;;
+        lint)
+            printf '%s\n' ca-certificates python3 python3-venv shellcheck
+            ;;
+        fuzz)
+            printf '%s\n' clang libclang-rt-dev libjansson-dev make
+            ;;
+        asan)
+            printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
+                libpcre2-dev libssl-dev zlib1g-dev \
+                ca-certificates cargo dpkg-dev python3
+            ;;
+        test)
+            group run
+            group lint
+            group fuzz
+            group asan
+            group bench
+            printf '%s\n' binutils libcmocka-dev openssl procps strace
+            ;;
+        bench)
+            group run
+            printf '%s\n' procps util-linux wrk
+            ;;
+        *)
+            die "no group $1; there are build, run, lint, fuzz, asan, test" \
+                "and bench"
+            ;;
+    esac
+}
+
+
+# a cargo that reads today's crates, from wherever (Debian 12's package of
+# that name does not)
+
+has_cargo() {
+    command -v cargo > /dev/null && command -v rustc > /dev/null \
+        && cargo --version | awk '{
+               split($2, version, ".")
+               exit !(version[1] > 1 || version[2] >= 85)
+           }'
+}
+
+
+# the run-time libraries of libFuzzer and the sanitizers: a package of their
+# own with a version in its name, or a part of clang
+
+has_clang_rt() {
+    command -v clang > /dev/null \
+        && [ -n "$(find "$(clang -print-resource-dir)/lib" \
+            -name 'libclang_rt.fuzzer*' 2> /dev/null | head -n 1)" ]
+}
+
+
+# missing GROUP...: the names of packages to install
+
+missing() {
+    for missing_group in "$@"; do
+        group "$missing_group"
+    done | sort -u | while IFS= read -r package; do
+        case $package in
+            nginx)
+                # nginx-light and others have the same program
+                [ -x /usr/sbin/nginx ] || echo nginx
+                ;;
+            nginx-dev)
+                # Ubuntu 22.04 has no such package: there the source package
+                # is used, and what that needs
+                if installed nginx-dev || available nginx-dev; then
+                    echo nginx-dev
+                elif available nginx; then
+                    printf '%s\n' dpkg-dev libpcre3-dev libpcre2-dev \
+                        libssl-dev zlib1g-dev
+                else
+                    # the package lists are empty; asked again after update
+                    echo nginx-dev
+                fi
+                ;;
+            cargo)
+                if ! has_cargo; then
+                    if available cargo-web; then
+                        printf '%s\n' cargo-web rustc-web
+                    else
+                        echo cargo
+                    fi
+                fi
+                ;;
+            libclang-rt-dev)
+                has_clang_rt || ! available libclang-rt-dev \
+                    || echo libclang-rt-dev
+                ;;
+            *)
+                echo "$package"
+                ;;
+        esac
+    done | while IFS= read -r package; do
+        installed "$package" || printf '%s ' "$package"
+    done
+}
+
+
+# install PACKAGE...: as root.  Debian starts and enables what it installs;
+# we want the program, not a service on port 80 that nobody asked for.
+
+cleanup() {
+    if grep -qs "$mark" $policy; then
+        rm -f $policy
+    fi
+}
+
+
+install() {
+    fresh=
+
+    for service in $services; do
+        for package in "$@"; do
+            [ "$package" != "$service" ] || fresh="$fresh $service"
+        done
+    done
+
+    if [ -n "$fresh" ]; then
+        trap cleanup EXIT
+        trap 'exit 1' HUP INT TERM
+        cleanup
+
+        # an administrator's own policy stays as it is
+        if [ ! -e $policy ]; then
+            cat > $policy << END
+#!/bin/sh
+$mark while it installs packages
+case " $fresh " in
+    *" \${1%.service} "*) exit 101 ;;
+esac
+exit 0
+END
+            chmod 755 $policy
+        fi
+    fi
+
+    DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y \
+        --no-install-recommends --no-remove install "$@"
+
+    for service in $fresh; do
+        if [ -d /run/systemd/system ]; then
+            systemctl --quiet disable --now "$service.service"
+        else
+            deb-systemd-helper disable "$service.service"
+            update-rc.d "$service" disable
+        fi > /dev/null 2>&1 \
+            || die "cannot switch off the service $service, which was just" \
+                "installed and would start at the next boot"
+
+        say "installed $service, but neither started nor enabled its service"
+    done
+}
+
+
+if ! command -v dpkg-query > /dev/null; then
+    say "this is no Debian or Ubuntu: the groups $* of tools/deps.sh are not" \
+        "installed, the build will tell what is missing"
+    exit 0
+fi
+
+if [ "${1:-}" = --install ]; then
+    shift
+    install "$@"
+    exit 0
+fi
+
+[ $# -gt 0 ] || die "usage: deps.sh GROUP..."
+
+for name in "$@"; do
+    group "$name" > /dev/null
+done
+
+wanted=$(missing "$@")
+
+[ -n "$wanted" ] || exit 0
+
+if [ "$(id -u)" -eq 0 ]; then
+    root=
+elif command -v sudo > /dev/null; then
+    root=sudo
+else
+    die "these packages are missing, and this is neither root nor has sudo;" \
+        "run as root: apt-get install --no-install-recommends $wanted"
+fi
+
+say "missing packages: $wanted"
+
+$root apt-get -q update
+
+# the new lists may know better names
+wanted=$(missing "$@")
+
+# shellcheck disable=SC2086  # a list
+[ -z "$wanted" ] || $root /bin/sh "$top/tools/deps.sh" --install $wanted

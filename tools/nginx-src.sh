@@ -1,0 +1,225 @@
+#!/bin/sh
+#
+# Copyright (C) the ngx_sendfile authors
+#
+# Get a full nginx source tree.
+#
+# usage: nginx-src.sh stable | distribution
+#
+# stable        nginx 1.28 to build/nginx-1.28/src: from the Cargo crate
+#               nginx-src (only its files are used, no Rust is compiled); if
+#               cargo cannot, the distribution's source, which it says loudly
+# distribution  what the installed nginx was built from, patches included, to
+#               build/nginx-distribution/src, by apt-get source with a
+#               private list of sources: the system's are not touched
+
+set -eu
+
+# shellcheck source=tools/common.sh
+. "$(dirname -- "$0")/common.sh"
+
+crate=nginx-src
+crate_version='=1.28.5'
+series=1.28
+
+
+usage() {
+    echo "usage: $0 stable | distribution" >&2
+    exit 2
+}
+
+
+# the crate's folder, on stdout
+
+crate_folder() {
+    mkdir -p "$build/crate/src"
+    : > "$build/crate/src/lib.rs"
+
+    cat > "$build/crate/Cargo.toml" << END
+[package]
+name = "source-of-nginx"
+version = "0.0.0"
+edition = "2021"
+publish = false
+
+[dependencies]
+$crate = "$crate_version"
+
+[workspace]
+END
+
+    # without the filter, what only Windows needs is downloaded too
+    host=$(rustc -vV | sed -n 's/^host: //p')
+
+    cargo metadata --manifest-path "$build/crate/Cargo.toml" \
+        --format-version 1 --filter-platform "$host" \
+        > "$build/crate/metadata.json"
+
+    "${PYTHON:-python3}" - "$build/crate/metadata.json" "$crate" << 'END'
+import json
+import os
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    packages = json.load(file)["packages"]
+
+for package in packages:
+    if package["name"] == sys.argv[2]:
+        print(os.path.dirname(package["manifest_path"]))
+        break
+else:
+    sys.exit(f"cargo metadata names no package {sys.argv[2]}")
+END
+}
+
+
+# take FROM TO: a tree at TO, complete or not at all
+
+take() {
+    rm -rf "$2.new"
+    mkdir -p "$2.new"
+    cp -R "$1"/. "$2.new"
+    rm -rf "$2"
+    mv "$2.new" "$2"
+}
+
+
+# the private apt: the system's archives with deb-src switched on
+
+distribution() {
+    dir=$build/nginx-distribution
+
+    # the package's own version, so that a security update asks anew
+    package=$(dpkg-query -S "$(realpath /usr/sbin/nginx 2> /dev/null)" \
+        2> /dev/null | sed 's/[:,].*//') || package=
+    if [ -n "$package" ]; then
+        # shellcheck disable=SC2016
+        want=$(dpkg-query -W -f '${source:Version}' "$package")
+    else
+        want=$(apt-cache show --no-all-versions nginx \
+            | sed -n 's/^Version: //p')
+    fi
+
+    if [ -f "$dir/src/src/core/nginx.h" ] \
+        && [ "$(cat "$dir/version" 2> /dev/null)" = "$want" ]
+    then
+        return
+    fi
+
+    rm -rf "$dir"
+    mkdir -p "$dir/apt/lists/partial" "$dir/apt/cache/archives/partial" \
+        "$dir/apt/sources.list.d" "$dir/unpack"
+    : > "$dir/apt/sources.list"
+
+    for list in /etc/apt/sources.list /etc/apt/sources.list.d/*.list; do
+        [ -f "$list" ] && sed -n -e 's/^deb-src /&/p' -e 's/^deb /deb-src /p' \
+            "$list" >> "$dir/apt/sources.list"
+    done
+    for list in /etc/apt/sources.list.d/*.sources; do
+        [ -f "$list" ] && sed -e 's/^Types:.*/Types: deb-src/' \
+            "$list" > "$dir/apt/sources.list.d/$(basename "$list")"
+    done
+    sort -u -o "$dir/apt/sources.list" "$dir/apt/sources.list"
+
+    (
+        cd "$dir/unpack"
+
+        set -- \
+            -o "Dir::Etc::SourceList=$dir/apt/sources.list" \
+            -o "Dir::Etc::SourceParts=$dir/apt/sources.list.d" \
+            -o "Dir::State::Lists=$dir/apt/lists" \
+            -o "Dir::Cache=$dir/apt/cache" \
+            -o "APT::Sandbox::User=root" \
+            -o "APT::Get::List-Cleanup=false"
+
+        quiet "$dir/apt/update.log" apt-get "$@" update
+
+        # a mirror may have a package but not its source (yet): then that of
+        # another revision of the same nginx, if it has that
+        upstream=${want%-*}
+        for version in "$want" $(apt-cache "$@" showsrc nginx \
+            | sed -n "s/^Version: \($upstream-.*\)/\1/p" \
+            | grep -vxF "$want" | sort -Vru)
+        do
+            if apt-get "$@" --only-source source "nginx=$version" \
+                > "$dir/apt/source.log" 2>&1
+            then
+                say "got the source of nginx $version"
+                exit 0
+            fi
+            say "the archive has no source of nginx $version"
+        done
+        tail -n 20 "$dir/apt/source.log" >&2
+        exit 1
+    ) || die "cannot get nginx's source package; where nginx-dev is to be" \
+        "had, install that; or give NGINX= and NGINX_SRC="
+
+    for unpacked in "$dir/unpack"/nginx-*; do
+        if [ -f "$unpacked/src/core/nginx.h" ]; then
+            take "$unpacked" "$dir/src"
+            printf '%s\n' "$want" > "$dir/version"
+            rm -rf "$dir/unpack" "$dir/apt"
+            return
+        fi
+    done
+
+    die "the source package holds no nginx source, see $dir"
+}
+
+
+# is_series DIR: a source tree of the wanted nginx
+
+is_series() {
+    [ -f "$1/src/core/nginx.h" ] \
+        && [ "$(source_version "$1" | cut -d . -f 1,2)" = $series ]
+}
+
+
+stable() {
+    tree=$build/nginx-$series/src
+
+    if is_series "$tree"; then
+        return
+    fi
+
+    if ! command -v cargo > /dev/null; then
+        why="there is no cargo"
+    elif ! folder=$(crate_folder 2> "$build/crate.log"); then
+        why=$(tail -n 3 "$build/crate.log")
+    elif ! is_series "$folder/nginx"; then
+        why="the crate holds no nginx $series"
+    else
+        mkdir -p "$build/nginx-$series"
+        take "$folder/nginx" "$tree"
+        rm -rf "$build/crate" "$build/crate.log"
+        say "nginx $(source_version "$tree") is in $tree"
+        return
+    fi
+
+    if [ ! -f "$tree/src/core/nginx.h" ]; then
+        distribution
+        mkdir -p "$build/nginx-$series"
+        take "$build/nginx-distribution/src" "$tree"
+    fi
+
+    cat >&2 << END
+
+******************************************************************************
+  WARNING: nginx $series could not be had from the crate $crate:
+  $why
+  Instead $tree holds the distribution's
+  nginx $(source_version "$tree"), so nginx $series IS NOT TESTED here.
+******************************************************************************
+
+END
+}
+
+
+[ $# -eq 1 ] || usage
+
+mkdir -p "$build"
+
+case $1 in
+    stable | distribution) "$1" ;;
+    *)                     usage ;;
+esac

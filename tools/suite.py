@@ -1,0 +1,411 @@
+"""Run the whole test suite; the last line is ``N passed, N failed``.
+
+usage: suite.py [list | STAGE...]
+
+Without stages: all of them but the optional ones. What a stage needs, such as
+a build, runs before it. A stage that crashes, hangs or reports nothing counts
+as one failure, and the others still run. Exit status 1 if anything failed.
+With CI=true in the environment a skipped test counts as failed, too.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+ROOT = Path(__file__).resolve().parents[1]
+BUILD = ROOT / "build"
+RESULTS = BUILD / "results"
+PYTHON = str(BUILD / "venv" / "bin" / "python")
+
+STAGE_TIMEOUT = 25 * 60.0
+TEST_TIMEOUT = 180.0
+FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "10")
+
+
+@dataclass
+class Result:
+    """What a stage counted.
+
+    Args:
+        passed: tests that passed.
+        failed: tests that failed.
+        skipped: tests that did not run, each with its reason.
+    """
+
+    passed: int = 0
+    failed: int = 0
+    skipped: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        text = f"{self.passed} passed, {self.failed} failed"
+        return f"{text}, {len(self.skipped)} SKIPPED" if self.skipped else text
+
+
+@dataclass(frozen=True)
+class Done:
+    """A finished command.
+
+    Args:
+        code: its exit status; None if it hung and was killed.
+        output: what it printed, both streams.
+    """
+
+    code: int | None
+    output: str
+
+
+class StageFailed(Exception):
+    """A stage could not do its work; the message says why."""
+
+
+def run(
+    command: list[str],
+    folder: str = ".",
+    environment: dict[str, str] | None = None,
+    timeout: float = STAGE_TIMEOUT,
+) -> Done:
+    """Run a command; its output is shown as it comes.
+
+    Args:
+        command: program and arguments.
+        folder: where to run it, relative to the repository.
+        environment: what to add to the environment.
+        timeout: seconds after which it and its children are killed.
+    """
+    print(f"$ {' '.join(command)}", flush=True)
+    process = subprocess.Popen(
+        command,
+        cwd=ROOT / folder,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    hung = threading.Event()
+
+    def kill() -> None:
+        hung.set()
+        os.killpg(process.pid, signal.SIGKILL)
+
+    timer = threading.Timer(timeout, kill)
+    timer.start()
+    parts = []
+    try:
+        assert process.stdout is not None
+        while part := os.read(process.stdout.fileno(), 65536):
+            sys.stdout.buffer.write(part)
+            sys.stdout.buffer.flush()
+            parts.append(part)
+        process.wait()
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        raise
+    finally:
+        timer.cancel()
+    output = b"".join(parts).decode(errors="replace")
+    if hung.is_set():
+        print(f"\nkilled after {timeout:.0f} s: {' '.join(command)}", flush=True)
+    return Done(None if hung.is_set() else process.returncode, output)
+
+
+def counted(done: Done, passed: int, failed: int) -> Result:
+    """Make a result of counts, and a failure of what the counts do not show.
+
+    That is a command that ended with an error or was killed without a failed
+    test, and one without a single test.
+    """
+    if failed == 0 and (done.code != 0 or passed == 0):
+        print(f"no test failed, but {passed} passed and the status is {done.code}")
+        failed = 1
+    return Result(passed, failed)
+
+
+def prepare(*commands: list[str]) -> Callable[[], Result]:
+    """Make a stage of commands that all have to succeed; it counts no tests."""
+
+    def stage() -> Result:
+        for command in commands:
+            done = run(command)
+            if done.code != 0:
+                raise StageFailed(f"{' '.join(command)}: status {done.code}")
+        return Result()
+
+    return stage
+
+
+def unit() -> Result:
+    """Run the unit tests of src/pure."""
+    done = run(["make", "--no-print-directory", "-C", "test/unit", "run"])
+    return parse_cmocka(done)
+
+
+def parse_cmocka(done: Done) -> Result:
+    """Count the tests in cmocka's output."""
+    counts = {}
+    for word in ("PASSED", "FAILED", "SKIPPED"):
+        found = re.findall(rf"\[\s*{word}\s*\] (\d+) test\(s\)", done.output)
+        counts[word] = sum(int(n) for n in found)
+    result = counted(done, counts["PASSED"], counts["FAILED"])
+    result.skipped = ["a cmocka test"] * counts["SKIPPED"]
+    return result
+
+
+def fuzz() -> Result:
+    """Run each fuzz target for a short time."""
+    jobs = f"-j{os.cpu_count() or 1}"
+    done = run(
+        ["make", "--no-print-directory", "-k", jobs, "-C", "test/fuzz", "run"],
+        environment={"SECONDS": FUZZ_SECONDS, "MAKEFLAGS": ""},
+    )
+    return parse_fuzz(done)
+
+
+def parse_fuzz(done: Done) -> Result:
+    """Count the targets that were started, and those that failed."""
+    started = len(re.findall(r"^== fuzz_\w+: ", done.output, re.MULTILINE))
+    failed = len(re.findall(r"^fuzz_\w+ failed: ", done.output, re.MULTILINE))
+    return counted(done, started - failed, failed)
+
+
+def lint() -> Result:
+    """Run the checkers."""
+    return parse_lint(run([PYTHON, "tools/lint.py"]))
+
+
+def parse_lint(done: Done) -> Result:
+    """Read lint.py's last line."""
+    match = re.search(r"^lint: (\d+) passed, (\d+) failed$", done.output, re.MULTILINE)
+    passed, failed = (int(match[1]), int(match[2])) if match else (0, 0)
+    return counted(done, passed, failed)
+
+
+def pytest(
+    name: str,
+    folder: str,
+    *arguments: str,
+    environment: dict[str, str] | None = None,
+) -> Callable[[], Result]:
+    """Make a stage of a pytest suite.
+
+    Args:
+        name: the stage's.
+        folder: where to run it, relative to the repository.
+        arguments: for pytest.
+        environment: what to add to the environment.
+    """
+
+    def stage() -> Result:
+        report = RESULTS / f"{name}.xml"
+        report.unlink(missing_ok=True)
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        command = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-ra"]
+        command += [f"--timeout={TEST_TIMEOUT:.0f}"]
+        command += [f"--junitxml={report}", *arguments]
+        done = run(command, folder, environment)
+        if not report.exists():
+            raise StageFailed(f"pytest wrote no report (status {done.code})")
+        return parse_junit(done, report.read_text(encoding="utf-8"))
+
+    return stage
+
+
+def parse_junit(done: Done, report: str) -> Result:
+    """Count the tests of a JUnit report."""
+    passed = failed = 0
+    skipped = []
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        name = f"{case.get('classname')}::{case.get('name')}"
+        skip = case.find("skipped")
+        if case.find("failure") is not None or case.find("error") is not None:
+            failed += 1
+        elif skip is not None:
+            skipped.append(f"{name}: {skip.get('message')}")
+        else:
+            passed += 1
+    result = counted(done, passed, failed)
+    result.skipped = skipped
+    return result
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the suite.
+
+    Args:
+        name: for ONLY=.
+        work: does it.
+        needs: stages that run before it; if one fails this cannot run.
+        optional: runs only if it is named.
+    """
+
+    name: str
+    work: Callable[[], Result]
+    needs: tuple[str, ...] = ()
+    optional: bool = False
+
+
+def http(name: str, environment: dict[str, str]) -> Callable[[], Result]:
+    """Make a stage of the HTTP suite for one nginx."""
+    return pytest(
+        name, "test/http", "-n", str(os.cpu_count() or 1), environment=environment
+    )
+
+
+MODULE = "ngx_http_sendfile_module.so"
+TEST_MODULE = "ngx_http_sendfile_test_module.so"
+
+STAGES = [
+    Stage("deps", prepare(["tools/deps.sh", "test"])),
+    Stage("venv", prepare(["tools/venv.sh", "test"]), ("deps",)),
+    Stage("build", prepare(["make", "-s", "test-module"]), ("deps",)),
+    Stage("asan", prepare(["tools/build-nginx.sh", "asan"]), ("deps",)),
+    Stage("static", prepare(["tools/build-nginx.sh", "static"]), ("deps",), True),
+    Stage("nginx-1.28", prepare(["make", "-s", "nginx-1.28"]), ("deps",), True),
+    Stage("unit", unit, ("deps",)),
+    Stage("lint", lint, ("deps", "venv")),
+    Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
+    Stage("cli", pytest("cli", "cli"), ("deps", "venv")),
+    Stage("bench", pytest("bench", ".", "bench/tests"), ("deps", "venv", "build")),
+    Stage("fuzz", fuzz, ("deps",)),
+    Stage(
+        "http-debian",
+        http("http-debian", {"NGX_FLAVOUR": "debian"}),
+        ("deps", "venv", "build"),
+    ),
+    Stage(
+        "http-asan",
+        http("http-asan", {"NGX_FLAVOUR": "asan"}),
+        ("deps", "venv", "asan"),
+    ),
+    Stage(
+        "http-static",
+        http("http-static", {"NGX_FLAVOUR": "static"}),
+        ("deps", "venv", "static"),
+        True,
+    ),
+    Stage(
+        "http-1.28",
+        http(
+            "http-1.28",
+            {
+                "NGX_FLAVOUR": "debian",
+                "NGX_BINARY": str(BUILD / "nginx-1.28" / "nginx"),
+                "NGX_MODULE": str(BUILD / "nginx-1.28" / MODULE),
+                "NGX_TEST_MODULE": str(BUILD / "test" / "1.28" / TEST_MODULE),
+            },
+        ),
+        ("deps", "venv", "nginx-1.28"),
+        True,
+    ),
+]
+
+
+def chosen(names: list[str], stages: list[Stage]) -> list[Stage]:
+    """Return the stages to run, in order, with what they need.
+
+    Args:
+        names: none takes all that are not optional.
+        stages: the whole list.
+
+    Raises:
+        ValueError: there is no such stage.
+    """
+    by_name = {stage.name: stage for stage in stages}
+    if unknown := set(names) - set(by_name):
+        raise ValueError(
+            f"no stage {', '.join(sorted(unknown))}; there are {', '.join(by_name)}"
+        )
+    wanted = set(names) or {s.name for s in stages if not s.optional}
+    for name in list(wanted):
+        wanted.update(by_name[name].needs)
+    return [stage for stage in stages if stage.name in wanted]
+
+
+def run_stages(stages: list[Stage]) -> dict[str, Result]:
+    """Run stages and return what each counted; one that raises failed once."""
+    results: dict[str, Result] = {}
+    for stage in stages:
+        print(f"\n=== {stage.name} ===", flush=True)
+        start = time.monotonic()
+        lacking = [n for n in stage.needs if n in results and results[n].failed]
+        if lacking:
+            print(f"not run, for {', '.join(lacking)} failed")
+            result = Result(failed=1)
+        else:
+            try:
+                result = stage.work()
+            except (StageFailed, OSError, ElementTree.ParseError) as error:
+                print(f"{stage.name}: {error}")
+                result = Result(failed=1)
+        results[stage.name] = result
+        took = time.monotonic() - start
+        print(f"=== {stage.name}: {result} ({took:.0f} s)", flush=True)
+    return results
+
+
+def summary(results: dict[str, Result], ci: bool) -> tuple[str, bool]:
+    """Sum up.
+
+    Args:
+        results: of each stage.
+        ci: count a skipped test as failed.
+
+    Returns:
+        The text, whose last line is ``N passed, N failed``, and whether all
+        is well.
+    """
+    lines = []
+    for name, result in results.items():
+        if result.passed or result.failed or result.skipped:
+            lines.append(f"{name:12} {result}")
+    skipped = [f"{n}: {s}" for n, r in results.items() for s in r.skipped]
+    if skipped:
+        fate = ", which counts as failed here (CI)" if ci else ""
+        lines.append(f"*** {len(skipped)} SKIPPED{fate} ***")
+        lines += [f"  {s}" for s in skipped]
+    passed = sum(r.passed for r in results.values())
+    failed = sum(r.failed for r in results.values()) + (len(skipped) if ci else 0)
+    lines.append(f"{passed} passed, {failed} failed")
+    return "\n".join(lines), failed == 0
+
+
+def main(names: list[str]) -> int:
+    """Run the command line.
+
+    Args:
+        names: the stages, or ``list``.
+
+    Returns:
+        The exit status.
+    """
+    if names == ["list"]:
+        for stage in STAGES:
+            print(f"{stage.name}{' (only if named)' if stage.optional else ''}")
+        return 0
+    try:
+        stages = chosen(names, STAGES)
+    except ValueError as error:
+        print(f"suite.py: {error}", file=sys.stderr)
+        return 2
+    # ignored in what a shell without job control starts with "&", and then in
+    # every program that a test wants to interrupt
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+    text, good = summary(run_stages(stages), os.environ.get("CI") == "true")
+    print(f"\n{text}")
+    return 0 if good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,134 @@
+"""layers.py finds each kind of forbidden include and name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import layers
+import pytest
+
+P = "ngx_http_sendfile"
+
+TREE = {
+    f"{P}.h": '#include <ngx_http.h>\n#include "nsf.h"\n'
+    f'#include "{P}_lookup.h"\n#include "{P}_stats.h"\n',
+    f"{P}_module.c": f'#include "{P}.h"\n#include "{P}_handler.h"\n',
+    f"{P}_handler.h": f'#include "{P}.h"\n',
+    f"{P}_handler.c": f'#include "{P}_handler.h"\n#include "{P}_lookup.h"\n'
+    f'#include "{P}_deliver.h"\n#include "{P}_value.h"\n#include "{P}_key.h"\n',
+    f"{P}_key.h": f'#include "{P}.h"\n',
+    f"{P}_value.h": f'#include "{P}.h"\n#include "nsf.h"\n',
+    f"{P}_lookup.h": f'#include "{P}_store.h"\n',
+    f"{P}_lookup.c": f'#include "{P}_lookup.h"\n#include <ngx_event.h>\n',
+    f"{P}_stats.h": "#include <ngx_core.h>\n",
+    f"{P}_compat.h": "#include <ngx_core.h>\n",
+    f"store/{P}_store.h": '#include <ngx_core.h>\n#include "nsf.h"\n',
+    f"store/{P}_lmdb.c": f'#include <lmdb.h>\n#include "{P}_store.h"\n',
+    f"store/{P}_memcached.c": f'#include "{P}_store.h"\n#include "{P}_pool.h"\n',
+    f"net/{P}_pool.h": f'#include "{P}_conn.h"\n',
+    f"net/{P}_conn.h": "#include <ngx_event_connect.h>\n",
+    f"deliver/{P}_deliver.h": f'#include "{P}.h"\n',
+    f"deliver/{P}_direct.c": f'#include "{P}_deliver.h"\n'
+    "ngx_http_sendfile_lookup_time(r);\n",
+    f"cache/{P}_zone.h": f'#include "{P}.h"\n',
+    f"app/{P}_learn.c": f'#include "{P}_zone.h"\n#include "{P}_deliver.h"\n',
+    "pure/nsf.h": "#include <stddef.h>\n/* ngx_pool_t is not known here */\n",
+    "pure/nsf_json.c": '#include <jansson.h>\n#include "nsf.h"\n',
+}
+
+
+def problems(root: Path, changes: dict[str, str]) -> list[str]:
+    """Write the tree with lines added to files, and check it."""
+    files = {**TREE}
+    for path, line in changes.items():
+        files[path] = files.get(path, "") + line + "\n"
+    for path, text in files.items():
+        file = root / "src" / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return [str(problem) for problem in layers.Checker(root).check()]
+
+
+def test_allowed_directions_pass(tmp_path: Path) -> None:
+    assert problems(tmp_path, {}) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "line", "part"),
+    [
+        (
+            f"store/{P}_lmdb.c",
+            f'#include "{P}_handler.h"',
+            "store may not include hand",
+        ),
+        (f"store/{P}_lmdb.c", f'#include "{P}.h"', "store may not include umbrella"),
+        (
+            f"store/{P}_lmdb.c",
+            f'#include "{P}_conn.h"',
+            "store may not include net conn",
+        ),
+        (f"store/{P}_lmdb.c", "#include <ngx_http.h>", "may not include <ngx_http.h>"),
+        (f"store/{P}_lmdb.c", "ngx_http_request_t  *r;", "knows nothing of HTTP"),
+        (f"store/{P}_store.h", "ngx_http_request_t  *r;", "knows nothing of HTTP"),
+        (f"{P}_lookup.c", "ngx_http_finalize_request(r, 1);", "knows nothing of HTTP"),
+        (f"{P}_lookup.c", f'#include "{P}_zone.h"', "lookup may not include cache"),
+        (f"net/{P}_conn.h", '#include "nsf.h"', "net conn may not include pure"),
+        (f"net/{P}_conn.h", f'#include "{P}_pool.h"', "net conn may not include net p"),
+        (
+            f"net/{P}_pool.h",
+            f'#include "{P}_store.h"',
+            "net pool may not include store",
+        ),
+        (f"net/{P}_pool.h", "nsf_str_t  name;", "knows no codec"),
+        (f"deliver/{P}_direct.c", f'#include "{P}_store.h"', "deliver may not include"),
+        (f"deliver/{P}_direct.c", f"{P}_store_t  *s;", "knows no store"),
+        (f"deliver/{P}_direct.c", f"{P}_op_t  op;", "knows no store"),
+        (f"deliver/{P}_direct.c", f'#include "{P}_zone.h"', "may not include cache"),
+        (f"cache/{P}_zone.h", f'#include "{P}_lookup.h"', "cache may not include look"),
+        (f"{P}_key.h", f'#include "{P}_lookup.h"', "key may not include lookup"),
+        (f"{P}_stats.h", f'#include "{P}.h"', "stats may not include umbrella"),
+        (f"{P}_compat.h", f'#include "{P}.h"', "compat may not include umbrella"),
+        (f"{P}_module.c", f'#include "{P}_store.h"', "module may not include store"),
+        ("pure/nsf_json.c", "#include <ngx_core.h>", "pure may not include <ngx_core"),
+        ("pure/nsf_json.c", "#include <stdio.h>", "pure may not include <stdio.h>"),
+        ("pure/nsf_json.c", f'#include "{P}.h"', "pure may not include umbrella"),
+        ("pure/nsf_json.c", "ngx_pool_t  *pool;", "knows nothing of nginx"),
+        ("pure/nsf_json.c", '#include "other.h"', '"other.h" is not in src/'),
+    ],
+)
+def test_forbidden(tmp_path: Path, path: str, line: str, part: str) -> None:
+    found = problems(tmp_path, {path: line})
+    number = TREE[path].count("\n") + 1
+    assert any(s.startswith(f"src/{path}:{number}: ") and part in s for s in found)
+    # the include of another layer's header may also break the rule on names
+    assert len(found) <= 2
+
+
+def test_file_of_no_layer(tmp_path: Path) -> None:
+    found = problems(tmp_path, {f"{P}_new.c": ""})
+    assert found == [f"src/{P}_new.c:1: belongs to no layer: add it to tools/layers.py"]
+
+
+def test_one_name_in_two_folders(tmp_path: Path) -> None:
+    found = problems(tmp_path, {"app/nsf.h": ""})
+    assert any("the name is that of" in s for s in found)
+
+
+def test_comments_are_no_code(tmp_path: Path) -> None:
+    line = f'/* #include "{P}.h"\n ngx_http_request_t */'
+    assert problems(tmp_path, {f"store/{P}_lmdb.c": line}) == []
+
+
+def test_every_layer_has_a_rule() -> None:
+    named = {layer for _, layer in layers.LAYERS}
+    assert named == set(layers.MAY_INCLUDE)
+    assert set().union(*layers.MAY_INCLUDE.values()) <= named
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert problems(tmp_path, {}) == []
+    assert layers.main(["--root", str(tmp_path)]) == 0
+    assert problems(tmp_path, {"pure/nsf.h": "#include <stdio.h>"}) != []
+    assert layers.main(["--root", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert out == "src/pure/nsf.h:3: pure may not include <stdio.h>\n"

@@ -1,0 +1,177 @@
+"""suite.py counts what ran, and counts as failed what did not."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+import suite
+from suite import Done, Result, Stage
+
+CMOCKA = """\
+[==========] Running 3 test(s).
+[  PASSED  ] 3 test(s).
+[==========] Running 2 test(s).
+[  PASSED  ] 1 test(s).
+[  FAILED  ] 1 test(s), listed below:
+[  FAILED  ] test_b
+"""
+
+JUNIT = """\
+<?xml version="1.0" encoding="utf-8"?>
+<testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="5">
+<testcase classname="t" name="good" /><testcase classname="t" name="good2" />
+<testcase classname="t" name="bad"><failure message="x">x</failure></testcase>
+<testcase classname="t" name="worse"><error message="x">x</error></testcase>
+<testcase classname="t" name="none"><skipped message="no tool">x</skipped></testcase>
+</testsuite></testsuites>
+"""
+
+
+def test_cmocka_is_counted() -> None:
+    assert suite.parse_cmocka(Done(1, CMOCKA)) == Result(4, 1)
+
+
+def test_cmocka_that_crashes_counts_as_failed() -> None:
+    output = "[  PASSED  ] 3 test(s).\nSegmentation fault\n"
+    assert suite.parse_cmocka(Done(2, output)) == Result(3, 1)
+
+
+def test_fuzz_targets_are_counted() -> None:
+    output = (
+        "== fuzz_key: 10 s, seed 7\nstat::number_of_executed_units: 9\n"
+        "== fuzz_url: 10 s, seed 8\n==12==ERROR: libFuzzer: deadly signal\n"
+        "fuzz_url failed: seed 8, input in build/fuzz/failed\n"
+    )
+    assert suite.parse_fuzz(Done(2, output)) == Result(1, 1)
+
+
+def test_fuzz_target_that_does_not_compile_counts_as_failed() -> None:
+    output = "== fuzz_key: 10 s, seed 7\nmake: *** [Makefile:1: fuzz_url.o] Error 1\n"
+    assert suite.parse_fuzz(Done(2, output)) == Result(1, 1)
+
+
+def test_lint_is_counted() -> None:
+    assert suite.parse_lint(Done(1, "FAIL x\nlint: 7 passed, 2 failed\n")) == Result(
+        7, 2
+    )
+
+
+def test_lint_without_its_last_line_counts_as_failed() -> None:
+    assert suite.parse_lint(Done(1, "Traceback\n")) == Result(0, 1)
+
+
+def test_junit_is_counted() -> None:
+    result = suite.parse_junit(Done(1, ""), JUNIT)
+    assert result == Result(2, 2, ["t::none: no tool"])
+
+
+@pytest.mark.parametrize("code", [None, 1, -11])
+def test_status_without_a_failed_test_counts_as_failed(code: int | None) -> None:
+    assert suite.counted(Done(code, ""), 5, 0) == Result(5, 1)
+
+
+def test_no_test_at_all_counts_as_failed() -> None:
+    assert suite.counted(Done(0, ""), 0, 0) == Result(0, 1)
+
+
+def test_pytest_stage_runs_a_suite(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "PYTHON", sys.executable)
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    (tmp_path / "test_it.py").write_text(
+        "import os, pytest\n"
+        "def test_environment(): assert os.environ['X'] == 'y'\n"
+        "def test_bad(): assert 0\n"
+        "@pytest.mark.skip(reason='why')\n"
+        "def test_not(): pass\n"
+    )
+    result = suite.pytest("it", str(tmp_path), environment={"X": "y"})()
+    assert result == Result(1, 1, ["test_it::test_not: why"])
+
+
+def test_pytest_stage_that_writes_no_report_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suite, "PYTHON", sys.executable)
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    (tmp_path / "conftest.py").write_text("import os\nos._exit(3)\n")
+    with pytest.raises(suite.StageFailed, match="status 3"):
+        suite.pytest("it", str(tmp_path))()
+
+
+def test_hanging_command_is_killed_with_its_children() -> None:
+    done = suite.run(["sh", "-c", "echo before; sleep 600 & wait"], timeout=0.5)
+    assert done == Done(None, "before\n")
+
+
+def test_command_has_no_input() -> None:
+    assert suite.run(["cat"], timeout=20) == Done(0, "")
+
+
+def good() -> Result:
+    return Result(3)
+
+
+def bad() -> Result:
+    return Result(1, 1)
+
+
+def crash() -> Result:
+    raise suite.StageFailed("no")
+
+
+def test_a_failed_stage_does_not_stop_the_others() -> None:
+    stages = [
+        Stage("crash", crash),
+        Stage("after", good, ("crash",)),
+        Stage("bad", bad),
+        Stage("good", good),
+    ]
+    results = suite.run_stages(stages)
+    assert results == {
+        "crash": Result(0, 1),
+        "after": Result(0, 1),
+        "bad": Result(1, 1),
+        "good": Result(3),
+    }
+    text, well = suite.summary(results, ci=False)
+    assert text.splitlines()[-1] == "4 passed, 3 failed"
+    assert not well
+
+
+def test_skips_fail_only_in_ci() -> None:
+    results = {"a": Result(5, 0, ["t::x: no tool"])}
+    text, well = suite.summary(results, ci=False)
+    assert text.splitlines()[-1] == "5 passed, 0 failed"
+    assert "1 SKIPPED" in text and "t::x: no tool" in text
+    assert well
+    text, well = suite.summary(results, ci=True)
+    assert text.splitlines()[-1] == "5 passed, 1 failed"
+    assert not well
+
+
+def test_stages_bring_what_they_need() -> None:
+    names = [s.name for s in suite.chosen(["http-debian"], suite.STAGES)]
+    assert names == ["deps", "venv", "build", "http-debian"]
+
+
+def test_all_stages_but_the_optional_ones() -> None:
+    names = [s.name for s in suite.chosen([], suite.STAGES)]
+    for name in ("unit", "fuzz", "lint", "tools", "cli", "http-debian", "http-asan"):
+        assert name in names
+    assert "http-static" not in names
+
+
+def test_unknown_stage_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert suite.main(["unit", "nonsense"]) == 2
+    assert "no stage nonsense; there are deps, " in capsys.readouterr().err
+
+
+def test_needs_are_stages_that_come_before() -> None:
+    seen: set[str] = set()
+    for stage in suite.STAGES:
+        assert set(stage.needs) <= seen, stage.name
+        seen.add(stage.name)
