@@ -1,0 +1,1 @@
+"""Reproduces the tables of docs/benchmarks.md: ``python -m bench --help``."""

@@ -1,0 +1,257 @@
+"""Command line of the benchmark."""
+
+import argparse
+import datetime
+import fcntl
+import os
+import shutil
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+from bench import machine, report
+from bench.contestants.nginx import NginxProgram
+from bench.load import Wrk
+from bench.model import BenchError
+from bench.progress import Reporter, reporter
+from bench.quiet import Patience
+from bench.residency import in_memory
+from bench.runner import Plan, Runner
+from bench.stats import compare
+from bench.tables import Setting, Table, lookup
+
+TABLES: dict[str, Callable[[Setting], Table]] = {"lookup": lookup.table}
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+CONNECTIONS = 64
+PATIENCE = 60
+
+FULL = Plan(rounds=16, seconds=1, seed=0)
+QUICK = Plan(rounds=1, seconds=1, seed=0, warm_up_requests=0, checks=100)
+
+
+def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line.
+
+    Args:
+        argv: without the program's name; None for the process's own.
+    """
+    parser = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="Measure the tables of docs/benchmarks.md.",
+    )
+    parser.add_argument("--table", choices=[*TABLES, ""], default="", help="only this")
+    parser.add_argument(
+        "--quick",
+        action="store_true",
+        help="one short round, only to see that everything works",
+    )
+    parser.add_argument("--nginx", type=Path, metavar="PATH", help="nginx to measure")
+    parser.add_argument(
+        "--module",
+        metavar="PATH",
+        default=str(REPOSITORY / "build" / "ngx_http_sendfile_module.so"),
+        help="our module, or 'static' if --nginx has it linked in",
+    )
+    parser.add_argument("--rounds", type=int, metavar="N")
+    parser.add_argument("--seconds", type=int, metavar="N", help="of a timed run")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the random IDs")
+    parser.add_argument(
+        "--patience",
+        type=float,
+        metavar="SECONDS",
+        help="wait so long in all for moments when nothing else runs"
+        f" (default {PATIENCE}, quick: 0)",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="DIR",
+        help="write results and document there (quick: CACHE/quick)",
+    )
+    parser.add_argument(
+        "--cache",
+        type=Path,
+        metavar="DIR",
+        default=REPOSITORY / "build" / "bench",
+        help="keep files and stores there",
+    )
+    arguments = parser.parse_args(argv)
+    for name in ("rounds", "seconds"):
+        value = getattr(arguments, name)
+        if value is not None and value < 1:
+            parser.error(f"--{name} must be at least 1")
+    return arguments
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Args:
+        argv: without the program's name; None for the process's own.
+
+    Returns:
+        0 all contestants were measured, 1 some were not, 2 it could not run,
+        130 interrupted.
+    """
+    arguments = parse_arguments(argv)
+    _stop_on_signals()
+    try:
+        with _lock(arguments.cache), reporter() as progress:
+            names = [arguments.table] if arguments.table else list(TABLES)
+            complete = [_run_table(name, arguments, progress) for name in names]
+    except BenchError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("bench: interrupted; everything started was stopped", file=sys.stderr)
+        return 130
+    return 0 if all(complete) else 1
+
+
+def _stop_on_signals() -> None:
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
+    signal.signal(signal.SIGHUP, interrupt)
+
+
+@contextmanager
+def _lock(cache: Path) -> Iterator[None]:
+    """Keep a second run from sharing the cores."""
+    cache.mkdir(parents=True, exist_ok=True)
+    with (cache / "lock").open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise BenchError("another benchmark is running") from error
+        yield
+
+
+def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> bool:
+    worker_core, other_core = _cores()
+    program = _program(arguments, worker_core, other_core)
+    program.check()
+    wrk = Wrk(other_core, CONNECTIONS)
+    os.sched_setaffinity(0, {other_core})
+    plan = _plan(arguments)
+    setting = Setting(
+        nginx=program,
+        module_missing=_module_missing(program),
+        cache=arguments.cache.resolve(),
+        quick=arguments.quick,
+        note=progress.note,
+    )
+    table = TABLES[name](setting)
+    facts = _facts(program, wrk)
+    progress.note(f"{name}: {len(table.entries)} contestants, {plan.rounds} rounds")
+    directory = Path(tempfile.mkdtemp(prefix="run-", dir=arguments.cache.resolve()))
+    try:
+        with in_memory(table.files) as locked:
+            facts["files"] = "locked in memory" if locked else "read beforehand"
+            outcomes = Runner(
+                table.entries,
+                wrk,
+                plan,
+                directory,
+                progress,
+                _patience(arguments, (worker_core, other_core)),
+            ).run()
+    finally:
+        shutil.rmtree(directory)
+    facts["load average before, after"] += f", {machine.load_average():.1f}"
+    record = report.Record(
+        table=table,
+        outcomes=outcomes,
+        ratios=[compare(comparison, outcomes) for comparison in table.comparisons],
+        plan=plan,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        facts=facts,
+    )
+    written = report.write(record, _places(arguments))
+    print(report.summary(record))
+    progress.note(f"written: {written[0]}, {written[1]}")
+    return all(outcome.measured for outcome in outcomes.values())
+
+
+def _cores() -> tuple[int, int]:
+    cores = sorted(os.sched_getaffinity(0))
+    if len(cores) < 2:
+        raise BenchError("two cores are needed: one for the worker, one for the load")
+    return cores[0], cores[1]
+
+
+def _program(
+    arguments: argparse.Namespace, worker_core: int, other_core: int
+) -> NginxProgram:
+    found = arguments.nginx or shutil.which("nginx", path=_search_path())
+    if found is None:
+        raise BenchError("nginx is not installed")
+    module = None if arguments.module == "static" else Path(arguments.module).resolve()
+    return NginxProgram(Path(found).resolve(), module, worker_core, other_core)
+
+
+def _search_path() -> str:
+    return os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+
+
+def _module_missing(program: NginxProgram) -> str | None:
+    if program.module is None or program.module.exists():
+        return None
+    return f"{program.module.name} is not built: run make build"
+
+
+def _plan(arguments: argparse.Namespace) -> Plan:
+    plan = QUICK if arguments.quick else FULL
+    return Plan(
+        rounds=arguments.rounds or plan.rounds,
+        seconds=arguments.seconds or plan.seconds,
+        seed=plan.seed if arguments.seed is None else arguments.seed,
+        checks=plan.checks,
+        spot_checks=plan.spot_checks,
+    )
+
+
+def _patience(arguments: argparse.Namespace, cores: tuple[int, ...]) -> Patience:
+    seconds = arguments.patience
+    if seconds is None:
+        seconds = 0 if arguments.quick else PATIENCE
+    return Patience(seconds, cores)
+
+
+def _facts(program: NginxProgram, wrk: Wrk) -> dict[str, str]:
+    facts = {
+        **machine.describe_machine(),
+        "server": program.version(),
+        "descriptors a worker": str(program.descriptors),
+        "load": wrk.version(),
+        "liblmdb0": machine.package_version("liblmdb0"),
+        "commit": machine.commit(REPOSITORY),
+    }
+    if program.module is not None and program.module.exists():
+        facts["module"] = f"sha256 {machine.file_digest(program.module)}"
+    facts["load average before, after"] = f"{machine.load_average():.1f}"
+    return facts
+
+
+def _places(arguments: argparse.Namespace) -> report.Places:
+    output = arguments.output or (
+        arguments.cache / "quick" if arguments.quick else None
+    )
+    if output is None:
+        return report.Places(
+            results=REPOSITORY / "bench" / "results",
+            document=REPOSITORY / "docs" / "benchmarks.md",
+            repository=REPOSITORY,
+        )
+    output = output.resolve()
+    return report.Places(
+        results=output / "results",
+        document=output / "benchmarks.md",
+        repository=REPOSITORY,
+    )

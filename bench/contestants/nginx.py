@@ -1,0 +1,256 @@
+"""nginx with one worker on a core of its own, with or without a module."""
+
+import os
+import re
+import resource
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.model import Address, BenchError, ContestantError
+from bench.process import Child, children, free_address, wait_for, wait_listening
+
+_START_TIMEOUT = 10.0
+_ATTEMPTS = 3
+_DESCRIPTORS = 40_000
+_COMPLAINT = re.compile(r"\[(?:error|crit|alert|emerg)\]|Sanitizer|runtime error:")
+
+_TEMPLATE = """\
+# Contestant {name}
+{load_module}daemon off;
+pid nginx.pid;
+error_log error.log warn;
+{user}worker_processes 1;
+worker_cpu_affinity {mask};
+worker_rlimit_nofile {descriptors};
+
+events {{
+    worker_connections 1024;
+}}
+
+http {{
+    client_body_temp_path temp/body;
+    proxy_temp_path temp/proxy;
+    fastcgi_temp_path temp/fastcgi;
+    uwsgi_temp_path temp/uwsgi;
+    scgi_temp_path temp/scgi;
+
+    types {{
+        text/html html;
+        text/plain txt;
+        image/jpeg jpg jpeg;
+        application/pdf pdf;
+    }}
+    default_type application/octet-stream;
+
+    sendfile on;
+    tcp_nopush on;
+{log}    keepalive_timeout 1h;
+    keepalive_requests 1000000000;
+
+    server {{
+        listen {host}:{port};
+
+{server}    }}
+}}
+"""
+
+
+@dataclass(frozen=True)
+class NginxProgram:
+    """Which nginx runs, and where.
+
+    ``module`` is loaded by the contestants that need it; None if it is linked
+    in. ``worker_core`` takes the worker, ``other_core`` the master.
+    """
+
+    binary: Path
+    module: Path | None
+    worker_core: int
+    other_core: int
+
+    def version(self) -> str:
+        """Return what ``nginx -v`` prints."""
+        shown = subprocess.run(
+            [str(self.binary), "-v"], capture_output=True, text=True, check=False
+        )
+        return shown.stderr.strip().removeprefix("nginx version: ")
+
+    def check(self) -> None:
+        """Check that it can be run here.
+
+        Raises:
+            BenchError: there is no such program.
+        """
+        if not os.access(self.binary, os.X_OK):
+            raise BenchError(f"there is no nginx at {self.binary}")
+
+    @property
+    def descriptors(self) -> int:
+        """How many file descriptors a worker may have: 40,000 if possible."""
+        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+        if hard == resource.RLIM_INFINITY:
+            return _DESCRIPTORS
+        return min(_DESCRIPTORS, hard)
+
+
+class Nginx:
+    """An nginx contestant.
+
+    Args:
+        name: short name, unique in its table.
+        program: which nginx.
+        server: lines of the ``server`` block.
+        needs_module: whether the module is loaded.
+        log_format: if given, each request is logged in this format (buffered)
+            to :attr:`access_log`; else access_log is off.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        program: NginxProgram,
+        server: str,
+        *,
+        needs_module: bool = False,
+        log_format: str | None = None,
+    ) -> None:
+        self._name = name
+        self._program = program
+        self._server = server
+        self._needs_module = needs_module
+        self._log_format = log_format
+        self._directory: Path | None = None
+        self._address: Address | None = None
+        self._child: Child | None = None
+
+    def logging(self, log_format: str) -> "Nginx":
+        """Return the same contestant with an access log.
+
+        Args:
+            log_format: of nginx, for example ``"$sendfile_status"``.
+        """
+        return Nginx(
+            f"{self._name}-log",
+            self._program,
+            self._server,
+            needs_module=self._needs_module,
+            log_format=log_format,
+        )
+
+    @property
+    def name(self) -> str:
+        """The contestant's short name."""
+        return self._name
+
+    @property
+    def address(self) -> Address:
+        """Where it listens."""
+        if self._address is None:
+            raise RuntimeError(f"{self._name} is not configured")
+        return self._address
+
+    @property
+    def access_log(self) -> Path:
+        """The log of a contestant that was made with a log format."""
+        return self._own_directory / "access.log"
+
+    @property
+    def _own_directory(self) -> Path:
+        if self._directory is None:
+            raise RuntimeError(f"{self._name} is not configured")
+        return self._directory
+
+    def configure(self, directory: Path) -> None:
+        """Write nginx.conf for a free port.
+
+        Args:
+            directory: becomes nginx's prefix.
+        """
+        self._directory = directory
+        self._address = free_address()
+        (directory / "temp").mkdir(exist_ok=True)
+        (directory / "nginx.conf").write_text(self.configuration())
+
+    def configuration(self) -> str:
+        """Return nginx.conf."""
+        module = self._program.module if self._needs_module else None
+        log = "    access_log off;\n"
+        if self._log_format is not None:
+            log = (
+                f"    log_format bench '{self._log_format}';\n"
+                "    access_log access.log bench buffer=64k flush=100ms;\n"
+            )
+        return _TEMPLATE.format(
+            name=self._name,
+            load_module=f"load_module {module};\n" if module else "",
+            user="user root;\n" if os.geteuid() == 0 else "",
+            mask="1" + "0" * self._program.worker_core,
+            descriptors=self._program.descriptors,
+            log=log,
+            host=self.address.host,
+            port=self.address.port,
+            server="".join(
+                f"        {line}\n" if line else "\n"
+                for line in self._server.strip().splitlines()
+            ),
+        )
+
+    def start(self) -> None:
+        """Start nginx; another process may take the port, so try again.
+
+        Raises:
+            ContestantError: nginx ended or never listened.
+        """
+        for _ in range(_ATTEMPTS):
+            if self._try_start():
+                return
+            self.stop()
+            if "Address already in use" not in self._log():
+                break
+            self.configure(self._own_directory)
+        raise ContestantError("start", f"nginx did not start: {self._log()[-600:]}")
+
+    def _try_start(self) -> bool:
+        directory = self._own_directory
+        (directory / "error.log").unlink(missing_ok=True)
+        self._child = Child(
+            [
+                str(self._program.binary),
+                "-p",
+                f"{directory}/",
+                "-e",
+                "error.log",
+                "-c",
+                "nginx.conf",
+            ],
+            core=self._program.other_core,
+            output=directory / "output.log",
+            cwd=directory,
+        )
+        return wait_listening(self.address, self._child, _START_TIMEOUT) and wait_for(
+            lambda: len(self.pids()) == 1, _START_TIMEOUT
+        )
+
+    def pids(self) -> frozenset[int]:
+        """Return the worker."""
+        return children(self._child.pid) if self._child else frozenset()
+
+    def _log(self) -> str:
+        texts = []
+        for name in ("output.log", "error.log"):
+            path = self._own_directory / name
+            if path.exists():
+                texts.append(path.read_text(errors="replace").strip())
+        return "\n".join(texts)
+
+    def complaints(self) -> list[str]:
+        """Return lines of the error log of level error and above."""
+        lines = self._log().splitlines()
+        return [line for line in lines if _COMPLAINT.search(line)]
+
+    def stop(self) -> None:
+        """End the master and its worker."""
+        if self._child is not None:
+            self._child.stop()
+            self._child = None

@@ -1,0 +1,125 @@
+"""Load generators. Only well-kept tools; none of our own."""
+
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from bench.model import Address, BenchError, LoadResult
+from bench.process import Child
+
+_MARK = "wrk-result "
+
+
+class LoadGenerator(Protocol):
+    """Sends requests as fast as they are answered."""
+
+    @property
+    def connections(self) -> int:
+        """How many keep-alive connections it holds."""
+
+    def run(self, address: Address, paths: Iterable[str], seconds: int) -> LoadResult:
+        """Request the paths in order, over and over.
+
+        Args:
+            address: whom to ask.
+            paths: URL paths.
+            seconds: how long.
+        """
+
+    def version(self) -> str:
+        """Return the tool's name and version."""
+
+
+class Wrk:
+    """wrk with one thread.
+
+    Args:
+        core: the core it runs on.
+        connections: keep-alive connections.
+
+    Raises:
+        BenchError: wrk is not installed.
+    """
+
+    def __init__(self, core: int, connections: int) -> None:
+        program = shutil.which("wrk")
+        if program is None:
+            raise BenchError("wrk is not installed (Debian package wrk)")
+        self._program = program
+        self._core = core
+        self._connections = connections
+
+    @property
+    def connections(self) -> int:
+        """How many keep-alive connections it holds."""
+        return self._connections
+
+    def run(self, address: Address, paths: Iterable[str], seconds: int) -> LoadResult:
+        """Request the paths in order, over and over.
+
+        wrk closes its connections at the end with up to one request on each
+        answered but not counted.
+
+        Args:
+            address: whom to ask.
+            paths: URL paths.
+            seconds: how long.
+
+        Raises:
+            BenchError: wrk failed or printed no result.
+        """
+        with tempfile.TemporaryDirectory(prefix="bench-wrk-") as name:
+            directory = Path(name)
+            listing = directory / "paths"
+            listing.write_text("\n".join(paths) + "\n")
+            output = directory / "output"
+            script = Path(__file__).with_name("wrk.lua")
+            child = Child(
+                [
+                    self._program,
+                    "--threads=1",
+                    f"--connections={self._connections}",
+                    f"--duration={seconds}s",
+                    f"--script={script}",
+                    f"http://{address.host}:{address.port}/",
+                    "--",
+                    str(listing),
+                ],
+                core=self._core,
+                output=output,
+                cwd=directory,
+            )
+            try:
+                code = child.wait(seconds + 20)
+            except subprocess.TimeoutExpired as error:
+                raise BenchError("wrk did not end") from error
+            finally:
+                child.stop()
+            return parse_wrk(output.read_text(), code)
+
+    def version(self) -> str:
+        """Return the first line of ``wrk -v``."""
+        shown = subprocess.run(
+            [self._program, "-v"], capture_output=True, text=True, check=False
+        )
+        return shown.stdout.splitlines()[0].split(" Copyright")[0]
+
+
+def parse_wrk(output: str, code: int) -> LoadResult:
+    """Read the line that wrk.lua prints.
+
+    Args:
+        output: what wrk wrote.
+        code: its exit code.
+
+    Raises:
+        BenchError: there is no such line or wrk failed.
+    """
+    for line in output.splitlines():
+        if code == 0 and line.startswith(_MARK):
+            return LoadResult(**json.loads(line[len(_MARK) :]))
+    raise BenchError(f"wrk failed with exit code {code}: {output.strip()[-500:]}")

@@ -1,0 +1,155 @@
+"""The data that the parts of the benchmark pass to each other."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+class BenchError(Exception):
+    """The benchmark itself cannot run: a tool or a core is missing."""
+
+
+class ContestantError(Exception):
+    """A contestant did something wrong; it is reported, not averaged.
+
+    Args:
+        stage: what was being done, for example ``"verify"`` or ``"round 3"``.
+        reason: what went wrong, one sentence.
+    """
+
+    def __init__(self, stage: str, reason: str) -> None:
+        super().__init__(f"{stage}: {reason}")
+        self.stage = stage
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a contestant listens."""
+
+    host: str
+    port: int
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a load generator saw in one run. Times in seconds and µs."""
+
+    requests: int
+    bytes: int
+    seconds: float
+    connect_errors: int
+    read_errors: int
+    write_errors: int
+    status_errors: int
+    timeouts: int
+    latency_mean_us: float
+    latency_p50_us: float
+    latency_p99_us: float
+    latency_max_us: float
+
+    @property
+    def errors(self) -> Mapping[str, int]:
+        """Errors by kind, only the kinds that occurred."""
+        kinds = {
+            "connect": self.connect_errors,
+            "read": self.read_errors,
+            "write": self.write_errors,
+            "status": self.status_errors,
+            "timeout": self.timeouts,
+        }
+        return {kind: n for kind, n in kinds.items() if n}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One timed run of one contestant.
+
+    ``cpu_ns`` is the CPU time of the contestant's processes, ``wait_ns`` the
+    time they were ready to run but another process had their core;
+    ``major_faults`` are page faults that waited for a disk.
+    """
+
+    round: int
+    load: LoadResult
+    cpu_ns: int
+    wait_ns: int
+    minor_faults: int = 0
+    major_faults: int = 0
+
+    @property
+    def cpu_us_per_request(self) -> float:
+        """CPU microseconds that one answer cost."""
+        return self.cpu_ns / 1000 / self.load.requests
+
+    @property
+    def wait_share(self) -> float:
+        """Share of the time in which another process had the core."""
+        return self.wait_ns / 1e9 / self.load.seconds
+
+    @property
+    def requests_per_second(self) -> float:
+        """Answers per second as the load generator counted them."""
+        return self.load.requests / self.load.seconds
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Memory of a contestant's processes in KiB.
+
+    ``anonymous_kib`` is private memory without mapped files; ``rss_kib``
+    includes the mapped pages, for example those of an LMDB file.
+    """
+
+    rss_kib: int
+    anonymous_kib: int
+
+
+@dataclass(frozen=True)
+class Proof:
+    """How often each line occurred in the log of an untimed run."""
+
+    requests: int
+    expected: str
+    lines: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """Why a contestant has no figures."""
+
+    stage: str
+    reason: str
+
+
+@dataclass
+class Outcome:
+    """All that is known of one contestant after the run."""
+
+    name: str
+    title: str
+    role: str
+    samples: list[Sample] = field(default_factory=list)
+    failure: Failure | None = None
+    memory: Memory | None = None
+    proof: Proof | None = None
+    configuration: str = ""
+
+    @property
+    def measured(self) -> bool:
+        """Whether the contestant's samples may be averaged."""
+        return self.failure is None and bool(self.samples)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A ratio of CPU per request that a table publishes.
+
+    ``to`` names the candidates for the denominator: the one with the lowest
+    median is taken. ``goal`` is the highest ratio that is good enough; None
+    for a ratio that only informs.
+    """
+
+    title: str
+    of: str
+    to: tuple[str, ...]
+    goal: float | None = None

@@ -1,0 +1,86 @@
+"""Draws a table's figures, as SVG and PNG."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+_COLOURS = {
+    "baseline": "#7f8c9b",
+    "noise": "#c3cad2",
+    "ours": "#1b7f5c",
+    "floor": "#d9a441",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One bar: its length is the median of ``values``, each value is a dot.
+
+    ``role`` picks the colour: baseline, noise, ours or floor.
+    """
+
+    label: str
+    role: str
+    median: float
+    values: Sequence[float]
+
+
+def draw_bars(
+    rows: Sequence[Row], stem: Path, *, title: str, axis: str, line: float | None
+) -> list[Path]:
+    """Draw horizontal bars with a dot for each round.
+
+    Args:
+        rows: from top to bottom; at least one.
+        stem: path without suffix; .svg and .png are written.
+        title: above the plot.
+        axis: what the length means, with its unit.
+        line: where to draw a vertical line (the baseline), or None.
+
+    Returns:
+        The files written.
+    """
+    figure = Figure(figsize=(9, 1.2 + 0.42 * len(rows)))
+    axes = figure.add_subplot()
+    places = range(len(rows))
+    axes.barh(
+        places,
+        [row.median for row in rows],
+        color=[_COLOURS[row.role] for row in rows],
+        height=0.62,
+    )
+    for place, row in zip(places, rows, strict=True):
+        axes.plot(
+            row.values,
+            [place] * len(row.values),
+            linestyle="none",
+            marker="|",
+            color="black",
+            alpha=0.45,
+        )
+        axes.annotate(
+            f"{row.median:.2f}",
+            (0, place),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center",
+            color="white" if row.role in ("ours", "baseline") else "black",
+        )
+    if line is not None:
+        axes.axvline(line, color="black", linewidth=0.8, linestyle="--")
+    axes.set_yticks(places, [row.label for row in rows])
+    axes.invert_yaxis()
+    axes.set_xlim(left=0)
+    axes.set_xlabel(axis)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.tight_layout()
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    svg, png = stem.with_suffix(".svg"), stem.with_suffix(".png")
+    with rc_context({"svg.hashsalt": "bench"}):
+        figure.savefig(svg, metadata={"Date": None})
+    figure.savefig(png, dpi=130)
+    return [svg, png]

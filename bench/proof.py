@@ -1,0 +1,66 @@
+"""Proves in an untimed run that each request did what is being measured."""
+
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol
+
+from bench.contestants import Contestant
+from bench.load import LoadGenerator
+from bench.model import ContestantError, Proof
+from bench.process import wait_for
+
+_STAGE = "proof"
+_FLUSH_TIMEOUT = 10.0
+
+
+class LoggingContestant(Contestant, Protocol):
+    """A contestant that logs a line for each request."""
+
+    @property
+    def access_log(self) -> Path:
+        """The log."""
+
+
+def prove(
+    contestant: LoggingContestant,
+    expected: str,
+    load: LoadGenerator,
+    paths: Iterable[str],
+) -> Proof:
+    """Run the load for a second and read what was logged for each request.
+
+    The number of lines must be the number of answers that the load generator
+    counted, plus at most one for each connection: those under way when it
+    stopped.
+
+    Args:
+        contestant: running; its log is still empty.
+        expected: the one line that may occur.
+        load: load generator.
+        paths: URL paths.
+
+    Raises:
+        ContestantError: other lines, or too few or too many.
+    """
+    result = load.run(contestant.address, paths, 1)
+    if result.errors:
+        raise ContestantError(_STAGE, f"errors under load: {dict(result.errors)}")
+
+    def lines() -> list[str]:
+        return contestant.access_log.read_text().splitlines()
+
+    if not wait_for(lambda: len(lines()) >= result.requests, _FLUSH_TIMEOUT):
+        raise ContestantError(
+            _STAGE, f"{result.requests} answers but {len(lines())} log lines"
+        )
+    contestant.stop()
+    found = Counter(lines())
+    others = {line: n for line, n in found.most_common(4) if line != expected}
+    if others:
+        raise ContestantError(_STAGE, f"not all requests were {expected!r}: {others}")
+    if found[expected] > result.requests + load.connections:
+        raise ContestantError(
+            _STAGE, f"{result.requests} answers but {found[expected]} log lines"
+        )
+    return Proof(result.requests, expected, dict(found))

@@ -1,0 +1,330 @@
+"""Writes what was measured: JSON, configurations, Markdown and a plot."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.model import Outcome
+from bench.plots import Row, draw_bars
+from bench.runner import Plan
+from bench.stats import Ratio, Spread, cpu_spread, spread
+from bench.tables import Table
+
+SCHEMA = 1
+
+_PREAMBLE = """\
+# Benchmarks
+
+`make bench` measures every table below on your machine and rewrites this file;
+`make bench TABLE=lookup` measures one, `QUICK=1` only shows that it works.
+
+**What two shared cores can show.** Ratios of CPU per request within one run: the
+contestants take turns, so whatever else the machine does meets all of them. A
+ratio is the median of the ratios round by round; beside it stand the lowest and
+highest round. Before a timed run the benchmark waits, for a limited time, until
+nothing else runs, and repeats a run in which another process had the worker's
+core for more than 5 % of the time; "waited for its core" shows what remained.
+Equal servers are run twice: what their ratio differs from 1 is the
+machine's own noise, and a difference smaller than that says nothing.
+**What they cannot show**: rates of a machine with many cores or a real network
+card, disks (all files are in memory), or latency under a fixed rate. The worker
+also pays for the kernel's sending and for waking wrk whenever that has nothing
+left to read, 5 to 15 % of its time, which differs a little from run to run.
+"""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A finished run of one table."""
+
+    table: Table
+    outcomes: Mapping[str, Outcome]
+    ratios: Sequence[Ratio]
+    plan: Plan
+    date: str
+    facts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a run is written.
+
+    ``repository`` is replaced by ``@REPOSITORY@`` in kept configurations, as
+    it differs from machine to machine.
+    """
+
+    results: Path
+    document: Path
+    repository: Path
+
+
+def write(record: Record, places: Places) -> list[Path]:
+    """Write everything.
+
+    Args:
+        record: the run.
+        places: where to.
+
+    Returns:
+        The files written.
+    """
+    result = places.results / f"{record.date}.json"
+    written = [result, places.document]
+    _write_json(record, result)
+    written += _write_configurations(record, places)
+    plot = places.document.with_suffix("") / f"{record.table.name}.svg"
+    written += _write_plot(record, plot.with_suffix(""))
+    section = render(record, places, plot if plot in written else None)
+    places.document.parent.mkdir(parents=True, exist_ok=True)
+    old = places.document.read_text() if places.document.exists() else _PREAMBLE
+    places.document.write_text(replace_section(old, record.table.name, section))
+    return written
+
+
+def replace_section(document: str, name: str, section: str) -> str:
+    """Put a section between its markers, or at the end if there are none.
+
+    Args:
+        document: Markdown.
+        name: of the table; part of the markers.
+        section: the new text.
+
+    Raises:
+        ValueError: one marker without the other, or in the wrong order.
+    """
+    begin, end = f"<!-- bench:{name}:begin -->", f"<!-- bench:{name}:end -->"
+    block = f"{begin}\n{section.strip()}\n{end}"
+    if begin not in document and end not in document:
+        return f"{document.rstrip()}\n\n{block}\n"
+    before, found, rest = document.partition(begin)
+    _, found_end, after = rest.partition(end)
+    if not found or not found_end:
+        raise ValueError(f"the markers {begin} and {end} do not match")
+    return f"{before}{block}{after}"
+
+
+def as_json(record: Record) -> dict[str, object]:
+    """Return a run as plain data: samples, spreads, ratios, failures."""
+    return {
+        "title": record.table.title,
+        "date": record.date,
+        "facts": dict(record.facts),
+        "plan": asdict(record.plan),
+        "contestants": {
+            name: _outcome_json(outcome) for name, outcome in record.outcomes.items()
+        },
+        "ratios": [
+            {
+                "title": ratio.comparison.title,
+                "of": ratio.comparison.of,
+                "to": ratio.to,
+                "goal": ratio.comparison.goal,
+                "met": ratio.met,
+                "spread": asdict(ratio.spread) if ratio.spread else None,
+                "missing": ratio.missing,
+            }
+            for ratio in record.ratios
+        ],
+    }
+
+
+def _outcome_json(outcome: Outcome) -> dict[str, object]:
+    return {
+        "title": outcome.title,
+        "role": outcome.role,
+        "failure": asdict(outcome.failure) if outcome.failure else None,
+        "cpu_us_per_request": (
+            asdict(cpu_spread(outcome)) if outcome.measured else None
+        ),
+        "memory": asdict(outcome.memory) if outcome.memory else None,
+        "proof": asdict(outcome.proof) if outcome.proof else None,
+        "samples": [asdict(sample) for sample in outcome.samples],
+    }
+
+
+def _write_json(record: Record, path: Path) -> None:
+    document: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
+    if path.exists():
+        document = json.loads(path.read_text())
+    document["tables"][record.table.name] = as_json(record)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(document, indent=1) + "\n")
+
+
+def _configuration_directory(record: Record, places: Places) -> Path:
+    return places.results / record.date / record.table.name
+
+
+def _write_configurations(record: Record, places: Places) -> list[Path]:
+    directory = _configuration_directory(record, places)
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for outcome in record.outcomes.values():
+        if outcome.configuration:
+            path = directory / f"{outcome.name}.conf"
+            path.write_text(
+                outcome.configuration.replace(str(places.repository), "@REPOSITORY@")
+            )
+            written.append(path)
+    return written
+
+
+def _write_plot(record: Record, stem: Path) -> list[Path]:
+    rows = [
+        Row(
+            outcome.title,
+            outcome.role,
+            cpu_spread(outcome).median,
+            [sample.cpu_us_per_request for sample in outcome.samples],
+        )
+        for outcome in record.outcomes.values()
+        if outcome.measured
+    ]
+    if not rows:
+        return []
+    baselines = [row.median for row in rows if row.role == "baseline"]
+    return draw_bars(
+        rows,
+        stem,
+        title=record.table.title,
+        axis="CPU of the worker, µs per request (dashes: rounds)",
+        line=min(baselines, default=None),
+    )
+
+
+def render(record: Record, places: Places, plot: Path | None) -> str:
+    """Return a run as a section of Markdown.
+
+    Args:
+        record: the run.
+        places: links are relative to the document's directory.
+        plot: the picture, or None.
+    """
+    base = places.document.parent
+    parts = [f"## {record.table.title}", record.table.about.strip()]
+    if plot is not None:
+        parts.append(f"![{record.table.title}]({_link(plot, base)})")
+    parts.append(_figures(record))
+    parts.append(_ratio_table(record.ratios))
+    parts += _notes(record)
+    parts.append(_conditions(record, places, base))
+    return "\n\n".join(parts)
+
+
+def summary(record: Record) -> str:
+    """Return the figures and ratios for a terminal."""
+    return "\n\n".join([_figures(record), _ratio_table(record.ratios), *_notes(record)])
+
+
+def _link(path: Path, base: Path) -> str:
+    return os.path.relpath(path, base)
+
+
+def _figures(record: Record) -> str:
+    rows = []
+    for outcome in record.outcomes.values():
+        if outcome.measured:
+            cpu = cpu_spread(outcome)
+            rate = spread([s.requests_per_second for s in outcome.samples]).median
+            p50 = spread([s.load.latency_p50_us for s in outcome.samples]).median
+            p99 = spread([s.load.latency_p99_us for s in outcome.samples]).median
+            wait = spread([s.wait_share for s in outcome.samples])
+            rows.append(
+                [
+                    outcome.title,
+                    f"{cpu.median:.2f}",
+                    f"{cpu.low:.2f}–{cpu.high:.2f}",
+                    f"{rate:,.0f}",
+                    f"{p50:,.0f}",
+                    f"{p99:,.0f}",
+                    f"{wait.median:.1%}",
+                    f"{outcome.memory.anonymous_kib:,}" if outcome.memory else "",
+                    f"{outcome.memory.rss_kib:,}" if outcome.memory else "",
+                ]
+            )
+        else:
+            rows.append([outcome.title, *["–"] * 8])
+    header = [
+        "contestant",
+        "CPU µs/request",
+        "lowest–highest round",
+        "requests/s",
+        "p50 µs",
+        "p99 µs",
+        "waited for its core",
+        "private KiB",
+        "RSS KiB",
+    ]
+    return _markdown(header, rows)
+
+
+def _ratio_table(ratios: Sequence[Ratio]) -> str:
+    rows = []
+    for ratio in ratios:
+        goal = ratio.comparison.goal
+        if ratio.spread is None:
+            figures = ["–", "–", f"not known: {ratio.missing}"]
+        else:
+            verdict = {None: "", True: "met", False: "not met"}[ratio.met]
+            figures = [*_ratio_figures(ratio.spread), verdict]
+        title = ratio.comparison.title
+        if len(ratio.comparison.to) > 1 and ratio.to:
+            title = f"{title} ({ratio.to})"
+        rows.append([title, *figures[:2], f"≤ {goal}" if goal else "", figures[2]])
+    header = ["ratio of CPU per request", "median", "lowest–highest", "goal", ""]
+    return _markdown(header, rows)
+
+
+def _ratio_figures(values: Spread) -> list[str]:
+    return [f"{values.median:.3f}", f"{values.low:.3f}–{values.high:.3f}"]
+
+
+def _notes(record: Record) -> list[str]:
+    notes = []
+    proofs = [o for o in record.outcomes.values() if o.proof is not None]
+    if proofs:
+        listed = "; ".join(
+            f"{o.name}: {o.proof.requests:,} answers, {sum(o.proof.lines.values()):,}"
+            f" lines, all `{o.proof.expected}`"
+            for o in proofs
+            if o.proof is not None
+        )
+        notes.append(
+            "Each request was looked up: an untimed run of one second with an access"
+            " log gave, for answers counted by the load generator and lines logged"
+            " (up to one more for each connection, cut off at the end): "
+            f"{listed}."
+        )
+    failures = [o for o in record.outcomes.values() if o.failure is not None]
+    if failures:
+        listed = "\n".join(
+            f"- {o.title} ({o.name}): {o.failure.stage}: {o.failure.reason}"
+            for o in failures
+            if o.failure is not None
+        )
+        notes.append(f"**Not measured:**\n\n{listed}")
+    return notes
+
+
+def _conditions(record: Record, places: Places, base: Path) -> str:
+    facts = "; ".join(f"{name}: {value}" for name, value in record.facts.items())
+    plan = record.plan
+    directory = _configuration_directory(record, places)
+    return (
+        f"{record.date}, {plan.rounds} rounds of {plan.seconds} s, seed {plan.seed}."
+        f" Every contestant answered {plan.checks} random requests correctly, byte"
+        f" for byte, before and after the rounds, and {plan.spot_checks} after each"
+        f" timed run. {facts}. Exact configurations: [{directory.name}]"
+        f"({_link(directory, base)}/)."
+    )
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(cells) + " |"
+
+    rule = "|---" + "|---:" * (len(header) - 1) + "|"
+    return "\n".join([line(header), rule, *map(line, rows)])

@@ -1,0 +1,279 @@
+"""Runs the contestants of a table in turn and collects what they cost."""
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.contestants import Contestant
+from bench.cpu import ProcessGone, settled_cpu_time
+from bench.load import LoadGenerator
+from bench.memory import memory
+from bench.model import ContestantError, Failure, LoadResult, Outcome, Sample
+from bench.progress import Reporter
+from bench.proof import LoggingContestant, prove
+from bench.quiet import Patience
+from bench.verify import verify
+from bench.workload import Workload, covering_indexes, mean_size, random_indexes
+
+_URLS_PER_SECOND = 131_072
+_SIZE_TOLERANCE = 0.01
+_DISTURBED = 0.05
+_WARM_UP_RUNS = 10
+_LOG_STAGE = "its log"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A contestant and its part in a table.
+
+    ``role`` is ``baseline``, ``ours``, ``floor`` or ``noise`` (a copy of
+    another, to show what the machine alone makes of two equals). ``proof``
+    gives a logging copy and the one line that it may log. ``missing`` says
+    why the contestant cannot take part.
+    """
+
+    contestant: Contestant
+    workload: Workload
+    title: str
+    role: str
+    proof: tuple[LoggingContestant, str] | None = None
+    missing: str | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much is measured.
+
+    ``rounds`` timed runs of ``seconds`` each. Before them every different
+    request is made once, or ``warm_up_requests`` evenly spaced ones; 0 for no
+    warm-up. ``checks`` answers are compared byte for byte before and after the
+    rounds, ``spot_checks`` after each timed run.
+    """
+
+    rounds: int
+    seconds: int
+    seed: int
+    warm_up_requests: int = 131_072
+    checks: int = 500
+    spot_checks: int = 20
+
+
+class Runner:
+    """Measures the entries of one table.
+
+    Args:
+        entries: in the order in which they take turns.
+        load: load generator.
+        plan: how much is measured.
+        directory: each contestant gets a directory of its own below it.
+        reporter: is told what happens.
+        patience: to wait before each timed run until nothing else runs, and to
+            repeat one that was disturbed (another process had the core for
+            more than 5 % of the time); by default none.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        load: LoadGenerator,
+        plan: Plan,
+        directory: Path,
+        reporter: Reporter,
+        patience: Patience | None = None,
+    ) -> None:
+        self._entries = entries
+        self._load = load
+        self._plan = plan
+        self._directory = directory
+        self._reporter = reporter
+        self._patience = patience or Patience(0, ())
+        self._outcomes = {
+            entry.contestant.name: Outcome(
+                entry.contestant.name, entry.title, entry.role
+            )
+            for entry in entries
+        }
+        if len(self._outcomes) != len(entries):
+            raise ValueError("two contestants have the same name")
+        self._pids: dict[str, frozenset[int]] = {}
+        self._heads: dict[str, float] = {}
+
+    def run(self) -> dict[str, Outcome]:
+        """Start, check, warm up, measure in turns, check again, stop.
+
+        A contestant that fails is stopped, keeps its failure and takes no
+        further part; the others go on. Everything is stopped when this
+        returns or raises.
+
+        Returns:
+            The outcomes by contestant's name.
+        """
+        self._reporter.total(len(self._entries) * (self._plan.rounds + 4))
+        with ExitStack() as stack:
+            for entry in self._entries:
+                stack.callback(entry.contestant.stop)
+                if entry.proof is not None:
+                    stack.callback(entry.proof[0].stop)
+            self._each("start", self._start)
+            self._each("proof", self._prove)
+            self._each("warm-up", self._warm_up)
+            for number in range(1, self._plan.rounds + 1):
+                self._each(f"round {number}", self._timed_run(number))
+            self._each("final check", self._finish)
+        return self._outcomes
+
+    def _each(self, stage: str, action: Callable[[Entry], None]) -> None:
+        for entry in self._entries:
+            name = entry.contestant.name
+            self._reporter.step(f"{stage}: {name}")
+            if self._outcomes[name].failure is not None:
+                continue
+            try:
+                action(entry)
+            except ContestantError as error:
+                self._fail(entry, error.stage, error.reason)
+            except ProcessGone as error:
+                self._fail(entry, stage, str(error))
+
+    def _fail(self, entry: Entry, stage: str, reason: str) -> None:
+        contestant = entry.contestant
+        contestant.stop()
+        complaints = contestant.complaints() if contestant.name in self._pids else []
+        if complaints and stage != _LOG_STAGE:
+            reason = f"{reason}; its log: {complaints[-1]}"
+        self._outcomes[contestant.name].failure = Failure(stage, reason)
+        self._reporter.note(f"{contestant.name} failed: {stage}: {reason}")
+
+    def _start(self, entry: Entry) -> None:
+        contestant = entry.contestant
+        if entry.missing is not None:
+            raise ContestantError("missing", entry.missing)
+        contestant.configure(self._own_directory(contestant))
+        contestant.start()
+        self._outcomes[contestant.name].configuration = contestant.configuration()
+        self._pids[contestant.name] = contestant.pids()
+        self._heads[contestant.name] = self._verify(entry, "first check", 0)
+
+    def _own_directory(self, contestant: Contestant) -> Path:
+        directory = self._directory / contestant.name
+        directory.mkdir(parents=True)
+        return directory
+
+    def _verify(self, entry: Entry, stage: str, salt: int) -> float:
+        indexes = random_indexes(
+            entry.workload, self._plan.seed + salt, self._plan.checks
+        )
+        return verify(entry.contestant.address, entry.workload, indexes, stage)
+
+    def _prove(self, entry: Entry) -> None:
+        if entry.proof is None:
+            return
+        contestant, expected = entry.proof
+        contestant.configure(self._own_directory(contestant))
+        contestant.start()
+        try:
+            indexes = random_indexes(entry.workload, self._plan.seed, _URLS_PER_SECOND)
+            self._outcomes[entry.contestant.name].proof = prove(
+                contestant, expected, self._load, map(entry.workload.url, indexes)
+            )
+        finally:
+            contestant.stop()
+
+    def _warm_up(self, entry: Entry) -> None:
+        if self._plan.warm_up_requests == 0:
+            return
+        indexes = covering_indexes(
+            entry.workload, self._plan.seed, self._plan.warm_up_requests
+        )
+        asked = 0
+        for _ in range(_WARM_UP_RUNS):
+            rest = indexes[asked:]
+            result = self._load.run(
+                entry.contestant.address, map(entry.workload.url, rest), 1
+            )
+            self._check_load(entry, "warm-up", result, rest)
+            asked += result.requests
+            if asked >= len(indexes):
+                return
+
+    def _timed_run(self, number: int) -> Callable[[Entry], None]:
+        def run(entry: Entry) -> None:
+            indexes = random_indexes(
+                entry.workload,
+                self._plan.seed + number,
+                self._plan.seconds * _URLS_PER_SECOND,
+            )
+            self._patience.wait()
+            sample = self._sample(entry, number, indexes)
+            while sample.wait_share > _DISTURBED and self._patience.left:
+                self._patience.spend(sample.load.seconds)
+                self._patience.wait()
+                sample = self._sample(entry, number, indexes)
+            self._outcomes[entry.contestant.name].samples.append(sample)
+
+        return run
+
+    def _sample(self, entry: Entry, number: int, indexes: Sequence[int]) -> Sample:
+        stage = f"round {number}"
+        pids = self._pids[entry.contestant.name]
+        address = entry.contestant.address
+        urls = [entry.workload.url(index) for index in indexes]
+        before = settled_cpu_time(pids)
+        result = self._load.run(address, urls, self._plan.seconds)
+        used = settled_cpu_time(pids) - before
+        self._check_load(entry, stage, result, indexes)
+        self._check_processes(entry, stage)
+        checked = indexes[: self._plan.spot_checks]
+        verify(address, entry.workload, checked, stage)
+        return Sample(
+            number,
+            result,
+            used.run_ns,
+            used.wait_ns,
+            used.minor_faults,
+            used.major_faults,
+        )
+
+    def _check_load(
+        self, entry: Entry, stage: str, result: LoadResult, indexes: Sequence[int]
+    ) -> None:
+        if result.errors:
+            errors = ", ".join(f"{n} {kind}" for kind, n in result.errors.items())
+            raise ContestantError(stage, f"errors under load: {errors}")
+        if result.requests < self._load.connections:
+            raise ContestantError(
+                stage,
+                f"only {result.requests} answers to {self._load.connections}"
+                f" connections in {result.seconds:.1f} s",
+            )
+        asked = [indexes[i % len(indexes)] for i in range(result.requests)]
+        expected = mean_size(entry.workload, asked) + self._heads[entry.contestant.name]
+        mean = result.bytes / result.requests
+        # Each connection may have been cut off within an answer.
+        tolerance = _SIZE_TOLERANCE + 2 * self._load.connections / result.requests
+        if abs(mean / expected - 1) > tolerance:
+            raise ContestantError(
+                stage,
+                f"answers of {mean:.0f} bytes on average, not {expected:.0f}",
+            )
+
+    def _check_processes(self, entry: Entry, stage: str) -> None:
+        name = entry.contestant.name
+        now = entry.contestant.pids()
+        if now != self._pids[name]:
+            raise ContestantError(
+                stage,
+                f"its processes were {sorted(self._pids[name])},"
+                f" now they are {sorted(now)}",
+            )
+
+    def _finish(self, entry: Entry) -> None:
+        contestant = entry.contestant
+        self._verify(entry, "final check", -1)
+        self._check_processes(entry, "final check")
+        self._outcomes[contestant.name].memory = memory(contestant.pids())
+        contestant.stop()
+        complaints = contestant.complaints()
+        if complaints:
+            raise ContestantError(_LOG_STAGE, complaints[-1])

@@ -1,0 +1,198 @@
+"""Table lookup: a file by its ID against nginx serving the same file by path."""
+
+from bench.contestants.nginx import Nginx
+from bench.dataset import FileSet, IdStore, build_files, build_store
+from bench.model import Comparison
+from bench.runner import Entry
+from bench.tables import Setting, Table
+from bench.workload import EmptyWorkload, IdWorkload, PathWorkload
+
+FILES = 20_000
+SMALL = 1_000
+LARGE = 10_000_000
+QUICK_LARGE = 100_000
+
+_PROOF_FORMAT = "$sendfile_source $sendfile_status"
+_PROOF_LINE = "lmdb HIT"
+
+_OPEN_FILES = 30_000
+_OTHER_DESCRIPTORS = 1_500
+
+_ABOUT = """\
+A file is asked for by its ID and found in an LMDB store on every request (no
+cache), against nginx serving the same files by their paths. One worker has a
+core of its own; wrk and everything else share the other. {files:,} files of 1 to
+9 KB, random IDs, 64 keep-alive connections; `sendfile on`, `tcp_nopush on`,
+`access_log off` on both sides. The figure is the CPU time of the worker process
+divided by the answers, so it does not depend on what else the machine does as
+much as a rate would. Contestants take turns. {large} IDs and 1,000 IDs point at
+the same 1,000 files, so that only the number of IDs differs.
+"""
+
+
+def table(setting: Setting) -> Table:
+    """Make the table; builds the files and stores unless they are there.
+
+    Args:
+        setting: which nginx, where data is kept, quick or full.
+    """
+    large = QUICK_LARGE if setting.quick else LARGE
+    setting.note(f"data: {FILES:,} files, LMDB stores of up to {large:,} IDs")
+    files = build_files(setting.cache, FILES)
+    store = build_store(setting.cache, files, FILES, FILES)
+    small_store = build_store(setting.cache, files, SMALL, SMALL)
+    large_store = build_store(setting.cache, files, large, SMALL)
+    entries = [
+        *_static_entries(setting, files),
+        _redirect(setting, store, "redirect", "ours: LMDB, redirect"),
+        _redirect(
+            setting,
+            store,
+            "redirect-ofc",
+            "ours: LMDB, redirect, open_file_cache",
+            _open_file_cache(setting),
+        ),
+        _direct(setting, store),
+        _redirect(setting, small_store, "ids-small", f"ours: {SMALL:,} IDs, redirect"),
+        _redirect(setting, large_store, "ids-large", f"ours: {large:,} IDs, redirect"),
+    ]
+    stores = [store, small_store, large_store]
+    if not setting.quick:
+        spread_store = build_store(setting.cache, files, large, FILES)
+        stores.append(spread_store)
+        entries.append(
+            _redirect(
+                setting,
+                spread_store,
+                "ids-large-all",
+                f"ours: {large:,} IDs, {FILES:,} files, redirect",
+            )
+        )
+    entries.append(_floor(setting, store))
+    return Table(
+        name="lookup",
+        title="A file by its ID: lookup in LMDB on every request",
+        about=_ABOUT.format(files=FILES, large=f"{large:,}"),
+        entries=entries,
+        comparisons=_comparisons(setting.quick, large),
+        files=[*files.all(), *(store.directory / "data.mdb" for store in stores)],
+    )
+
+
+def _comparisons(quick: bool, large: int) -> list[Comparison]:
+    baseline = ("static", "static-ofc")
+    comparisons = [
+        Comparison("LMDB, redirect / baseline", "redirect", baseline, 1.08),
+        Comparison(
+            "LMDB, redirect, open_file_cache / baseline", "redirect-ofc", baseline
+        ),
+        Comparison("LMDB, direct / LMDB, redirect", "direct", ("redirect",), 0.97),
+        Comparison("LMDB, direct / baseline", "direct", baseline),
+        Comparison(
+            f"{large:,} IDs / {SMALL:,} IDs, same {SMALL:,} files",
+            "ids-large",
+            ("ids-small",),
+            1.12,
+        ),
+        Comparison("`return 200` / baseline", "floor", baseline),
+        Comparison(
+            "noise: static, open_file_cache / the same again",
+            "static-ofc",
+            ("static-ofc-again",),
+        ),
+    ]
+    if not quick:
+        comparisons[5:5] = [
+            Comparison(
+                f"{large:,} IDs / {FILES:,} IDs, same {FILES:,} files",
+                "ids-large-all",
+                ("redirect",),
+                1.12,
+            )
+        ]
+        comparisons.append(
+            Comparison("noise: static / the same again", "static", ("static-again",))
+        )
+    return comparisons
+
+
+def _open_file_cache(setting: Setting) -> str:
+    """Return the directives: 30,000 files, or what the descriptor limit allows.
+
+    Each cached file keeps a descriptor; a worker that runs out of them refuses
+    connections.
+    """
+    files = min(_OPEN_FILES, setting.nginx.descriptors - _OTHER_DESCRIPTORS)
+    return f"open_file_cache max={files} inactive=1h;\nopen_file_cache_valid 60s;"
+
+
+def _static_entries(setting: Setting, files: FileSet) -> list[Entry]:
+    workload = PathWorkload(files)
+    plain = f"location /files/ {{\n    alias {files.directory}/;\n}}"
+    cached = f"{_open_file_cache(setting)}\n{plain}"
+    entries = [
+        ("static", "nginx static", "baseline", plain),
+        ("static-ofc", "nginx static, open_file_cache", "baseline", cached),
+        ("static-ofc-again", "the same again", "noise", cached),
+    ]
+    if not setting.quick:
+        entries.append(("static-again", "nginx static again", "noise", plain))
+    return [
+        Entry(Nginx(name, setting.nginx, server), workload, title, role)
+        for name, title, role, server in entries
+    ]
+
+
+def _redirect(
+    setting: Setting, store: IdStore, name: str, title: str, extra: str = ""
+) -> Entry:
+    inner = "".join(f"    {line}\n" for line in extra.splitlines())
+    server = (
+        "location /file/ {\n"
+        "    http_sendfile on;\n"
+        f"    http_sendfile_lookup lmdb:{store.directory};\n"
+        "    http_sendfile_prefix /files/;\n"
+        "}\n"
+        "\n"
+        "location ^~ /files/ {\n"
+        "    internal;\n"
+        f"    alias {store.files.directory}/;\n"
+        f"{inner}"
+        "}\n"
+    )
+    return _ours(setting, store, name, title, server)
+
+
+def _direct(setting: Setting, store: IdStore) -> Entry:
+    server = (
+        "location /file/ {\n"
+        "    http_sendfile on;\n"
+        f"    http_sendfile_lookup lmdb:{store.directory};\n"
+        f"    http_sendfile_root {store.files.directory};\n"
+        "}\n"
+    )
+    return _ours(setting, store, "direct", "ours: LMDB, direct", server)
+
+
+def _ours(
+    setting: Setting, store: IdStore, name: str, title: str, server: str
+) -> Entry:
+    nginx = Nginx(name, setting.nginx, server, needs_module=True)
+    return Entry(
+        nginx,
+        IdWorkload(store),
+        title,
+        "ours",
+        proof=(nginx.logging(_PROOF_FORMAT), _PROOF_LINE),
+        missing=setting.module_missing,
+    )
+
+
+def _floor(setting: Setting, store: IdStore) -> Entry:
+    server = "location /file/ {\n    return 200;\n}\n"
+    return Entry(
+        Nginx("floor", setting.nginx, server),
+        EmptyWorkload(IdWorkload(store)),
+        "floor: `return 200`, no body",
+        "floor",
+    )

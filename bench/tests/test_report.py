@@ -1,0 +1,115 @@
+"""What is written."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.model import Comparison, Failure, Memory, Proof
+from bench.report import Places, Record, replace_section, write
+from bench.runner import Plan
+from bench.stats import compare
+from bench.tables import Table
+from bench.tests.test_stats import outcome
+
+
+def _record(repository: Path) -> Record:
+    good = outcome("good", 10, 11, 12)
+    good.role = "baseline"
+    good.configuration = f"root {repository}/files;\n"
+    good.memory = Memory(rss_kib=5_000, anonymous_kib=1_234)
+    ours = outcome("ours", 9, 9, 9)
+    ours.proof = Proof(1_000, "lmdb HIT", {"lmdb HIT": 1_003})
+    bad = outcome("bad", 1, 1, 1)
+    bad.failure = Failure("round 3", "status 500")
+    outcomes = {o.name: o for o in (good, ours, bad)}
+    comparisons = [
+        Comparison("ours / good", "ours", ("good",), 0.8),
+        Comparison("bad / good", "bad", ("good",)),
+    ]
+    return Record(
+        table=Table("sample", "A sample", "About it.", [], comparisons),
+        outcomes=outcomes,
+        ratios=[compare(comparison, outcomes) for comparison in comparisons],
+        plan=Plan(rounds=3, seconds=1, seed=5),
+        date="2030-01-02",
+        facts={"kernel": "Linux 1"},
+    )
+
+
+def _write(directory: Path) -> Places:
+    places = Places(
+        directory / "bench" / "results", directory / "docs" / "b.md", directory
+    )
+    write(_record(directory), places)
+    return places
+
+
+def test_failed_contestant_is_named_and_not_averaged(tmp_path: Path) -> None:
+    places = _write(tmp_path)
+    text = places.document.read_text()
+    assert "| good | 11.00 | 10.00–12.00 |" in text
+    assert "| bad | – | – |" in text
+    assert "- bad (bad): round 3: status 500" in text
+    assert "not known: bad was not measured" in text
+    tables = json.loads((places.results / "2030-01-02.json").read_text())["tables"]
+    bad = tables["sample"]["contestants"]["bad"]
+    assert bad["cpu_us_per_request"] is None
+    assert bad["failure"] == {"stage": "round 3", "reason": "status 500"}
+    assert len(bad["samples"]) == 3
+
+
+def test_ratio_and_goal_are_shown(tmp_path: Path) -> None:
+    text = _write(tmp_path).document.read_text()
+    assert "| ours / good | 0.818 | 0.750–0.900 | ≤ 0.8 | not met |" in text
+    assert "ours: 1,000 answers, 1,003 lines, all `lmdb HIT`" in text
+    assert "1,234" in text
+
+
+def test_configuration_is_kept_without_the_place_of_the_checkout(
+    tmp_path: Path,
+) -> None:
+    places = _write(tmp_path)
+    kept = places.results / "2030-01-02" / "sample" / "good.conf"
+    assert kept.read_text() == "root @REPOSITORY@/files;\n"
+    assert "(../bench/results/2030-01-02/sample/)" in places.document.read_text()
+
+
+def test_plot_is_drawn_and_shown(tmp_path: Path) -> None:
+    places = _write(tmp_path)
+    directory = places.document.with_suffix("")
+    svg = (directory / "sample.svg").read_text()
+    assert svg.startswith("<?xml")
+    assert (directory / "sample.png").read_bytes().startswith(b"\x89PNG")
+    assert "![A sample](b/sample.svg)" in places.document.read_text()
+    before = svg
+    _write(tmp_path)
+    assert (directory / "sample.svg").read_text() == before
+
+
+def test_second_run_replaces_only_its_own_section(tmp_path: Path) -> None:
+    places = _write(tmp_path)
+    text = places.document.read_text()
+    places.document.write_text(f"Above.\n{text}\nBelow, by hand.\n")
+    result = places.results / "2030-01-02.json"
+    document = json.loads(result.read_text())
+    document["tables"]["other"] = {"kept": True}
+    result.write_text(json.dumps(document))
+    _write(tmp_path)
+    assert places.document.read_text() == f"Above.\n{text}\nBelow, by hand.\n"
+    tables = json.loads(result.read_text())["tables"]
+    assert tables["other"] == {"kept": True}
+    assert "sample" in tables
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        "<!-- bench:x:begin -->\n",
+        "<!-- bench:x:end -->\n",
+        "<!-- bench:x:end -->\n<!-- bench:x:begin -->\n",
+    ],
+)
+def test_markers_that_do_not_match_are_an_error(document: str) -> None:
+    with pytest.raises(ValueError, match="do not match"):
+        replace_section(document, "x", "new")
