@@ -64,6 +64,8 @@ typedef struct {
 
 static ngx_http_sendfile_root_t *ngx_http_sendfile_root_get(ngx_str_t *root,
     ngx_err_t *err, ngx_log_t *log);
+static ngx_http_sendfile_root_t *ngx_http_sendfile_root_find(ngx_str_t *root,
+    ngx_log_t *log);
 static ngx_int_t ngx_http_sendfile_root_reopen(ngx_http_sendfile_root_t *rt,
     ngx_err_t *err);
 static ngx_http_sendfile_root_t *ngx_http_sendfile_root_create(
@@ -153,32 +155,13 @@ ngx_http_sendfile_root_open(ngx_str_t *root, ngx_str_t *path,
 static ngx_http_sendfile_root_t *
 ngx_http_sendfile_root_get(ngx_str_t *root, ngx_err_t *err, ngx_log_t *log)
 {
-    uint32_t                   hash;
     ngx_http_sendfile_root_t  *rt;
 
-    if (ngx_http_sendfile_roots.root == NULL) {
-        ngx_rbtree_init(&ngx_http_sendfile_roots,
-                        &ngx_http_sendfile_roots_sentinel,
-                        ngx_str_rbtree_insert_value);
-        ngx_queue_init(&ngx_http_sendfile_roots_queue);
-    }
-
-    hash = ngx_crc32_short(root->data, root->len);
-
-    rt = (ngx_http_sendfile_root_t *)
-             ngx_str_rbtree_lookup(&ngx_http_sendfile_roots, root, hash);
+    rt = ngx_http_sendfile_root_find(root, log);
 
     if (rt == NULL) {
-        rt = ngx_http_sendfile_root_create(root, hash, log);
-
-        if (rt == NULL) {
-            *err = NGX_ENOMEM;
-            return NULL;
-        }
-
-    } else if (ngx_queue_head(&ngx_http_sendfile_roots_queue) != &rt->queue) {
-        ngx_queue_remove(&rt->queue);
-        ngx_queue_insert_head(&ngx_http_sendfile_roots_queue, &rt->queue);
+        *err = NGX_ENOMEM;
+        return NULL;
     }
 
     if (rt->fd != NGX_INVALID_FILE && rt->checked == ngx_time()) {
@@ -190,6 +173,49 @@ ngx_http_sendfile_root_get(ngx_str_t *root, ngx_err_t *err, ngx_log_t *log)
     }
 
     rt->checked = ngx_time();
+
+    return rt;
+}
+
+
+static ngx_http_sendfile_root_t *
+ngx_http_sendfile_root_find(ngx_str_t *root, ngx_log_t *log)
+{
+    uint32_t                   hash;
+    ngx_queue_t               *q;
+    ngx_http_sendfile_root_t  *rt;
+
+    if (ngx_http_sendfile_roots.root == NULL) {
+        ngx_rbtree_init(&ngx_http_sendfile_roots,
+                        &ngx_http_sendfile_roots_sentinel,
+                        ngx_str_rbtree_insert_value);
+        ngx_queue_init(&ngx_http_sendfile_roots_queue);
+    }
+
+    /* most often there is one */
+
+    if (!ngx_queue_empty(&ngx_http_sendfile_roots_queue)) {
+        q = ngx_queue_head(&ngx_http_sendfile_roots_queue);
+        rt = ngx_queue_data(q, ngx_http_sendfile_root_t, queue);
+
+        if (rt->sn.str.len == root->len
+            && ngx_memcmp(rt->sn.str.data, root->data, root->len) == 0)
+        {
+            return rt;
+        }
+    }
+
+    hash = ngx_crc32_short(root->data, root->len);
+
+    rt = (ngx_http_sendfile_root_t *)
+             ngx_str_rbtree_lookup(&ngx_http_sendfile_roots, root, hash);
+
+    if (rt == NULL) {
+        return ngx_http_sendfile_root_create(root, hash, log);
+    }
+
+    ngx_queue_remove(&rt->queue);
+    ngx_queue_insert_head(&ngx_http_sendfile_roots_queue, &rt->queue);
 
     return rt;
 }
