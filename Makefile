@@ -74,7 +74,9 @@ fuzz:
 bench: build
 	@tools/deps.sh bench
 	@tools/venv.sh test
-	@build/venv/bin/python -m bench $(BENCH)
+	@build/venv/bin/python -m bench \
+	    $(if $(TABLE),--table $(TABLE)) $(if $(filter 1,$(QUICK)),--quick) \
+	    $(if $(NGINX),--nginx $(NGINX)) $(BENCH)
 
 asan static:
 	@tools/deps.sh asan
