@@ -21,6 +21,14 @@
 #include "ngx_http_sendfile_lookup.h"
 
 
+/* nginx 1.23.4 */
+
+#ifndef ngx_rbtree_data
+#define ngx_rbtree_data(node, type, link)                                     \
+    (type *) ((u_char *) (node) - offsetof(type, link))
+#endif
+
+
 typedef enum {
     NGX_HTTP_SENDFILE_LOOKUP_PENDING = 0,
     NGX_HTTP_SENDFILE_LOOKUP_TELLING,

@@ -39,7 +39,7 @@ ngx_int_t ngx_http_sendfile_fallback(ngx_http_request_t *r,
  * number of bytes written to "buf".
  */
 
-#define NGX_HTTP_SENDFILE_LOG_TEXT  512
+#define NGX_HTTP_SENDFILE_LOG_TEXT  256
 
 size_t ngx_http_sendfile_log_text(u_char *buf, ngx_str_t *text);
 

@@ -300,7 +300,11 @@ class Nginx:
         ]
 
     def _environment(self, leaks: bool = True) -> dict[str, str]:
-        suppressions = Path(__file__).with_name("lsan.supp")
+        # workers read it too, and the clone may lie below a 0700 home
+        suppressions = self.directory / "lsan.supp"
+        if not suppressions.exists():
+            suppressions.write_text(Path(__file__).with_name("lsan.supp").read_text())
+            suppressions.chmod(0o644)
         return {
             **os.environ,
             "ASAN_OPTIONS": f"detect_leaks={leaks:d}:abort_on_error=0:halt_on_error=1"
