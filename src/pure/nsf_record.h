@@ -23,7 +23,8 @@ typedef enum {
 /*
  * Decodes a value of at most 64 KiB.  "flags" are the client flags of the
  * store (0 where it has none).  Returns NULL and fills "t", whose strings
- * may point into the value; else what is wrong, as a static string.
+ * may point into the value or into memory of the pool; else what is wrong,
+ * as a static string.
  */
 
 const char *nsf_record_decode(nsf_target_t *t, nsf_format_e format,

@@ -30,6 +30,8 @@ typedef struct {
  * Strings are slices of the decoder's input or memory of its pool, never
  * both owned here; an absent one has len 0.  "headers" is NULL or an array
  * of "nheaders".  "expires" is in Unix seconds, 0 if the record has none.
+ * "valid_until" is in Unix seconds, rounded down, 0 for ever; from then on
+ * the record counts as missing.  "expires" is never later than it.
  */
 
 typedef struct {
@@ -40,6 +42,7 @@ typedef struct {
     nsf_header_t         *headers;
     size_t                nheaders;
     int64_t               expires;
+    int64_t               valid_until;
 } nsf_target_t;
 
 

@@ -46,7 +46,7 @@ fuzz_alloc(void *ctx, size_t size)
 
     fp = ctx;
 
-    /* no more than the strings and the headers of one target */
+    /* no more than the strings and the headers of one target, unpacked */
 
     fuzz_require(fp->calls < FUZZ_BLOCKS);
     fuzz_require(size > 0);
@@ -62,9 +62,38 @@ fuzz_alloc(void *ctx, size_t size)
 
     memset(p, 0xa5, size);
 
+    fp->sizes[fp->nblocks] = size;
     fp->blocks[fp->nblocks++] = p;
 
     return p;
+}
+
+
+int
+fuzz_is_slice(const nsf_str_t *s, const unsigned char *p, size_t len)
+{
+    uintptr_t  data, start;
+
+    data = (uintptr_t) s->data;
+    start = (uintptr_t) p;
+
+    return data >= start && s->len <= len && data - start <= len - s->len;
+}
+
+
+int
+fuzz_pool_owns(const fuzz_pool_t *fp, const nsf_str_t *s)
+{
+    size_t  i;
+
+    for (i = 0; i < fp->nblocks; i++) {
+
+        if (fuzz_is_slice(s, fp->blocks[i], fp->sizes[i])) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -243,6 +272,7 @@ fuzz_check_no_target(const nsf_target_t *t)
     fuzz_require(t->headers == NULL && t->nheaders == 0);
     fuzz_require(t->disposition == NSF_DISPOSITION_NONE);
     fuzz_require(t->expires == 0);
+    fuzz_require(t->valid_until == 0);
 }
 
 
@@ -262,6 +292,10 @@ fuzz_check_target(const nsf_target_t *t)
                      && t->name.len == 0));
 
     fuzz_require(t->expires >= 0 && t->expires < INT64_C(253402300800));
+    fuzz_require(t->valid_until >= 0
+                 && t->valid_until < INT64_C(253402300800));
+    fuzz_require(t->valid_until == 0
+                 || (t->expires != 0 && t->expires <= t->valid_until));
 
     fuzz_require(t->nheaders <= NSF_MAX_HEADERS);
     fuzz_require((t->headers == NULL) == (t->nheaders == 0));

@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* a pool; with "fail_at" n > 0 the n-th allocation fails */
 
-#define FUZZ_BLOCKS  (4 + 2 * NSF_MAX_HEADERS)
+#define FUZZ_BLOCKS  (8 + 2 * NSF_MAX_HEADERS)
 
 typedef struct {
     nsf_pool_t            pool;
@@ -47,6 +47,7 @@ typedef struct {
     size_t                fail_at;
     size_t                nblocks;
     void                 *blocks[FUZZ_BLOCKS];
+    size_t                sizes[FUZZ_BLOCKS];
 } fuzz_pool_t;
 
 
@@ -60,6 +61,11 @@ unsigned char *fuzz_copy(const void *data, size_t size, void **memory);
 int fuzz_path_is_good(const unsigned char *p, size_t len);
 int fuzz_has_control(const unsigned char *p, size_t len, const char *except);
 int fuzz_is_utf8(const unsigned char *p, size_t len);
+
+/* whether a string lies within some bytes, or a block of the pool */
+
+int fuzz_is_slice(const nsf_str_t *s, const unsigned char *p, size_t len);
+int fuzz_pool_owns(const fuzz_pool_t *fp, const nsf_str_t *s);
 
 /* aborts if an error is no short text, or a target breaks a rule */
 

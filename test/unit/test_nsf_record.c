@@ -7,6 +7,9 @@
 #include "nsf_record.h"
 
 
+#define bytes(s)  (s), sizeof(s) - 1
+
+
 static nsf_test_pool_t  tp;
 static nsf_test_buf_t   buf;
 static nsf_target_t     t;
@@ -323,16 +326,129 @@ auto_binary(void **state)
 }
 
 
-/* not decoded yet, but it must never be taken for a path */
+static void
+auto_marshal(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(decode(NSF_FORMAT_AUTO,
+                           "\x04\x08I\"\x0e" "aa/aa.dat\x06:\x06" "ET"));
+    nsf_assert_str(t.path, "aa/aa.dat");
+    assert_ptr_equal(t.path.data, buf.data + 5);
+    assert_int_equal(tp.calls, 0);
+}
+
 
 static void
-auto_marshal_is_no_path(void **state)
+auto_marshal_of_json(void **state)
+{
+    (void) state;
+
+    nsf_assert_good(decode(NSF_FORMAT_AUTO,
+                           "\x04\x08\"\x11{\"path\":\"a\"}"));
+    nsf_assert_str(t.path, "a");
+
+    nsf_assert_good(decode(NSF_FORMAT_MARSHAL,
+                           "\x04\x08\"\x11{\"path\":\"a\"}"));
+    nsf_assert_str(t.path, "a");
+}
+
+
+static void
+auto_marshal_checks(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(decode(NSF_FORMAT_AUTO, "\x04\x08\"\x0a../a/"),
+                     "path ends with \"/\"");
+    nsf_assert_error(decode(NSF_FORMAT_AUTO, "\x04\x08\"\x09../a"),
+                     "\"..\" in path");
+    nsf_assert_error(decode(NSF_FORMAT_AUTO, "\x04\x08\"\x06{"),
+                     "broken JSON");
+    nsf_assert_error(decode_flags(NSF_FORMAT_AUTO, 0, "\x04\x08\"\x00", 4),
+                     "empty path");
+    nsf_assert_error(decode_flags(NSF_FORMAT_AUTO, 0, "\x04\x08\"\x08" "a\0b",
+                                  7),
+                     "control byte in path");
+}
+
+
+/* a second Marshal, a second entry: no path, and nothing else */
+
+static void
+auto_marshal_in_marshal(void **state)
 {
     (void) state;
 
     nsf_assert_error(decode(NSF_FORMAT_AUTO,
-                            "\x04\x08I\"\x0e" "aa/aa.dat\x06:\x06" "ET"),
+                            "\x04\x08\"\x0a\x04\x08\"\x06" "a"),
                      "control byte in path");
+}
+
+
+/* the entries of Rails.cache.write(k, "aa/aa.dat") with a lifetime */
+
+static void
+rails_valid_until(void **state)
+{
+    size_t  i;
+
+    static const struct {
+        const char  *data;
+        size_t       len;
+    } entries[] = {
+        { bytes("\x04\x08o: ActiveSupport::Cache::Entry\x09:\x0b@value\"\x0e"
+                "aa/aa.dat:\x0d@version0:\x10@created_atf\x0f" "1795158525"
+                ":\x10@expires_inf\x08" "600") },
+        { bytes("\x00\x04\x08[\x07\"\x0e" "aa/aa.datf\x0f" "1795159125") },
+        { bytes("\x00\x11\x02\x00\x00\x40\x15\xfd\xbf\xda\x41\xff\xff\xff"
+                "\xff" "aa/aa.dat") },
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
+        nsf_assert_good(decode_flags(NSF_FORMAT_AUTO, 0, entries[i].data,
+                                     entries[i].len));
+        nsf_assert_str(t.path, "aa/aa.dat");
+        assert_true(t.valid_until == 1795159125);
+        assert_true(t.expires == 1795159125);
+    }
+}
+
+
+/* a record in an entry: the cache goes by what comes first */
+
+static void
+rails_valid_until_and_expires(void **state)
+{
+    size_t  i, len;
+    char    data[128];
+
+    static const struct {
+        const char  *json;
+        int64_t      expires;
+    } records[] = {
+        { "{\"path\":\"a\",\"expires\":1700000000}", 1700000000 },
+        { "{\"path\":\"a\",\"expires\":1900000000}", 1800000000 },
+        { "{\"path\":\"a\"}", 1800000000 },
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(records) / sizeof(records[0]); i++) {
+        len = strlen(records[i].json);
+
+        memcpy(data, "\x00\x04\x08[\x07\"", 6);
+        data[6] = (char) (len + 5);
+        memcpy(data + 7, records[i].json, len);
+        memcpy(data + 7 + len, "f\x0a" "1.8e9", 7);
+
+        nsf_assert_good(decode_flags(NSF_FORMAT_AUTO, 0, data, len + 14));
+        nsf_assert_str(t.path, "a");
+        assert_true(t.valid_until == 1800000000);
+        assert_true(t.expires == records[i].expires);
+    }
 }
 
 
@@ -416,10 +532,12 @@ marshal_format(void **state)
 {
     (void) state;
 
-    nsf_assert_error(decode(NSF_FORMAT_MARSHAL, "\x04\x08\"\x06" "a"),
-                     "marshal format not supported");
+    nsf_assert_good(decode(NSF_FORMAT_MARSHAL, "\x04\x08\"\x06" "a"));
+    nsf_assert_str(t.path, "a");
     nsf_assert_error(decode(NSF_FORMAT_MARSHAL, "aa/aa.dat"),
-                     "marshal format not supported");
+                     "not Ruby Marshal 4.8");
+    nsf_assert_error(decode(NSF_FORMAT_MARSHAL, "{\"path\":\"a\"}"),
+                     "not Ruby Marshal 4.8");
 }
 
 
@@ -433,16 +551,63 @@ format_out_of_range(void **state)
 
 
 static void
-flags_zero_and_others_are_alike(void **state)
+flags_of_a_string(void **state)
 {
     (void) state;
 
     nsf_assert_good(decode_flags(NSF_FORMAT_AUTO, 16, "aa/aa.dat", 9));
     nsf_assert_str(t.path, "aa/aa.dat");
+    assert_true(t.valid_until == 0);
 
     nsf_assert_good(decode_flags(NSF_FORMAT_JSON, UINT32_MAX,
                                  "{\"path\":\"a\"}", 12));
     nsf_assert_str(t.path, "a");
+}
+
+
+static void
+flags_of_a_number(void **state)
+{
+    (void) state;
+
+    nsf_assert_error(decode_flags(NSF_FORMAT_AUTO, 2, "35", 2),
+                     "a number by its flags, not a string");
+    nsf_assert_good(decode_flags(NSF_FORMAT_PATH, 2, "35", 2));
+    nsf_assert_str(t.path, "35");
+}
+
+
+static const char  packed[] =
+    "\x78\x9c\x4b\x4c\xd4\x4f\x4c\xd4\x4b\x49\x2c\x01\x00\x0f\x08\x03"
+    "\x1b";
+
+
+static void
+flags_of_a_compressed_string(void **state)
+{
+    nsf_format_e  format;
+
+    (void) state;
+
+    nsf_assert_good(decode_flags(NSF_FORMAT_AUTO, 2, packed,
+                                 sizeof(packed) - 1));
+    nsf_assert_str(t.path, "aa/aa.dat");
+    assert_true(nsf_test_pool_owns(&tp, &t.path));
+
+    nsf_assert_good(decode_flags(NSF_FORMAT_PATH, 2, packed,
+                                 sizeof(packed) - 1));
+    nsf_assert_str(t.path, "aa/aa.dat");
+
+    nsf_assert_error(decode_flags(NSF_FORMAT_JSON, 2, packed,
+                                  sizeof(packed) - 1),
+                     "broken JSON");
+
+    tp.fail_at = 1;
+
+    for (format = NSF_FORMAT_AUTO; format <= NSF_FORMAT_MARSHAL; format++) {
+        nsf_assert_error(decode_flags(format, 2, packed, sizeof(packed) - 1),
+                         NSF_ERR_MEMORY);
+    }
 }
 
 
@@ -515,7 +680,12 @@ main(void)
         record_test(auto_hostile_paths),
         record_test(auto_trailing_newline),
         record_test(auto_binary),
-        record_test(auto_marshal_is_no_path),
+        record_test(auto_marshal),
+        record_test(auto_marshal_of_json),
+        record_test(auto_marshal_checks),
+        record_test(auto_marshal_in_marshal),
+        record_test(rails_valid_until),
+        record_test(rails_valid_until_and_expires),
         record_test(path_format),
         record_test(path_format_takes_a_brace),
         record_test(path_format_checks),
@@ -525,7 +695,9 @@ main(void)
         record_test(json_out_of_memory),
         record_test(marshal_format),
         record_test(format_out_of_range),
-        record_test(flags_zero_and_others_are_alike),
+        record_test(flags_of_a_string),
+        record_test(flags_of_a_number),
+        record_test(flags_of_a_compressed_string),
         record_test(each_prefix_of_a_path),
         record_test(each_prefix_of_json),
     };
