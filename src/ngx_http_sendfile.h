@@ -57,14 +57,6 @@ typedef enum {
 } ngx_http_sendfile_fallback_e;
 
 
-/* where something stands in the configuration, for what is checked later */
-
-typedef struct {
-    u_char                         *file;
-    ngx_uint_t                      line;
-} ngx_http_sendfile_place_t;
-
-
 typedef struct {
     ngx_array_t                     stores;    /* of store_t * */
     ngx_array_t                     types;     /* of store_type_t * */
@@ -267,6 +259,12 @@ char *ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_sendfile_conf_fallback(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+/* ngx_http_sendfile_block.c */
+
+char *ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 

@@ -13,6 +13,8 @@
 #include "ngx_http_sendfile.h"
 
 
+static ngx_int_t ngx_http_sendfile_check_names(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf);
 static ngx_int_t ngx_http_sendfile_check_store(ngx_conf_t *cf,
     ngx_http_sendfile_enabled_t *e);
 static void ngx_http_sendfile_check_prefix(ngx_conf_t *cf,
@@ -34,6 +36,10 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
     ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    if (ngx_http_sendfile_check_names(cf, smcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     e = smcf->enabled.elts;
 
@@ -59,23 +65,49 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
 }
 
 
+/* every name that is used has a block */
+
+static ngx_int_t
+ngx_http_sendfile_check_names(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf)
+{
+    ngx_uint_t                   i;
+    ngx_http_sendfile_store_t  **store;
+
+    store = smcf->stores.elts;
+
+    for (i = 0; i < smcf->stores.nelts; i++) {
+
+        if (store[i]->type) {
+            continue;
+        }
+
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "http_sendfile: unknown store \"%V\": write "
+                      "\"http_sendfile_store %V { server "
+                      "memcached://127.0.0.1:11211; }\" into http, or a URL "
+                      "such as memcached://127.0.0.1:11211 or lmdb:/path, "
+                      "in %s:%ui",
+                      &store[i]->url, &store[i]->url, store[i]->place.file,
+                      store[i]->place.line);
+
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_http_sendfile_check_store(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
-    ngx_http_sendfile_place_t  *place;
+    static ngx_str_t  url = ngx_string("memcached://127.0.0.1:11211");
 
-    if (e->conf->store || e->clcf->name.len == 0) {
-        return NGX_OK;
+    if (e->conf->store == NULL) {
+        e->conf->store = ngx_http_sendfile_conf_store(cf, &url);
     }
 
-    place = &e->conf->enable_place;
-
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                  "http_sendfile: location \"%V\" has no store: write "
-                  "\"http_sendfile_lookup lmdb:/path;\" in %s:%ui",
-                  &e->clcf->name, place->file, place->line);
-
-    return NGX_ERROR;
+    return e->conf->store ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -98,8 +130,7 @@ ngx_http_sendfile_check_prefix(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
     slcf = e->conf;
 
     if (slcf->deliver != NGX_HTTP_SENDFILE_REDIRECT
-        || slcf->prefix->lengths
-        || (e->clcf->name.len == 0 && slcf->store == NULL))
+        || slcf->prefix->lengths)
     {
         return;
     }

@@ -16,6 +16,8 @@
 
 static void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
     ngx_http_sendfile_place_t *place);
+static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_http_complex_value_t *ngx_http_sendfile_conf_value(ngx_conf_t *cf,
     ngx_str_t *value);
 static ngx_http_sendfile_store_type_t *ngx_http_sendfile_conf_type(
@@ -28,13 +30,11 @@ static char *ngx_http_sendfile_conf_code(ngx_conf_t *cf,
 ngx_http_sendfile_store_t *
 ngx_http_sendfile_conf_store(ngx_conf_t *cf, ngx_str_t *url)
 {
-    char                             *rv;
-    nsf_url_t                         u;
-    ngx_uint_t                        i;
-    const char                       *err;
-    ngx_http_sendfile_store_t        *store, **stores, **storep;
-    ngx_http_sendfile_main_conf_t    *smcf;
-    ngx_http_sendfile_store_type_t   *type;
+    nsf_url_t                        u;
+    ngx_uint_t                       i;
+    const char                      *err;
+    ngx_http_sendfile_store_t       *store, **stores, **storep;
+    ngx_http_sendfile_main_conf_t   *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
@@ -56,38 +56,20 @@ ngx_http_sendfile_conf_store(ngx_conf_t *cf, ngx_str_t *url)
         return NULL;
     }
 
-    if (u.scheme.len == 0) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown store \"%V\": write a URL such as "
-                           "lmdb:/var/lib/ids", url);
-        return NULL;
-    }
-
-    type = ngx_http_sendfile_conf_type(smcf, &u.scheme);
-
-    if (type == NULL) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "no stores of the kind \"%*s\" of \"%V\" in this "
-                           "version: write a URL such as lmdb:/var/lib/ids",
-                           u.scheme.len, u.scheme.data, url);
-        return NULL;
-    }
-
     store = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_store_t));
     if (store == NULL) {
         return NULL;
     }
 
     store->url = *url;
-    store->type = type;
+    ngx_http_sendfile_conf_place(cf, &store->place);
 
-    rv = type->create(cf, store, &u);
-
-    if (rv != NGX_CONF_OK) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid store \"%V\": %s", url, rv);
+    if (u.scheme.len && ngx_http_sendfile_conf_create(cf, store, &u) != NGX_OK)
+    {
         return NULL;
     }
+
+    /* of a NAME its block makes the rest, earlier or later in the file */
 
     storep = ngx_array_push(&smcf->stores);
     if (storep == NULL) {
@@ -97,6 +79,44 @@ ngx_http_sendfile_conf_store(ngx_conf_t *cf, ngx_str_t *url)
     *storep = store;
 
     return store;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_conf_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+{
+    char                            *rv;
+    ngx_http_sendfile_main_conf_t   *smcf;
+    ngx_http_sendfile_store_type_t  *type;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    type = ngx_http_sendfile_conf_type(smcf, &url->scheme);
+
+    if (type == NULL) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "unknown kind of store \"%*s\" in \"%V\": write "
+                           "memcached://host:port or lmdb:/path",
+                           url->scheme.len, url->scheme.data, &store->url);
+        return NGX_ERROR;
+    }
+
+    store->type = type;
+
+    rv = type->create(cf, store, url);
+
+    if (rv == NGX_CONF_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rv != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid store: \"%V\" %s", &store->url, rv);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
 }
 
 

@@ -50,7 +50,6 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     if (!slcf->enable
-        || slcf->store == NULL
         || r->error_page
         || (r->content_handler && !slcf->here))
     {
@@ -339,7 +338,9 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->start = ngx_current_msec;
 
-    rc = ngx_http_sendfile_lookup(slcf->store, &ctx->key, slcf->timeout,
+    rc = ngx_http_sendfile_lookup(slcf->store, &ctx->key,
+                                  slcf->store->timeout ? slcf->store->timeout
+                                                       : slcf->timeout,
                                   &ctx->waiter, &res);
 
     if (rc == NGX_AGAIN) {
@@ -396,6 +397,16 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     case NGX_OK:
         reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
+
+        if (reason == NULL
+            && ctx->target.valid_until
+            && ctx->target.valid_until <= ngx_time())
+        {
+            ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+            ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
+                                   NGX_HTTP_NOT_FOUND, "record has expired");
+            return;
+        }
 
         if (reason == NULL) {
             ctx->state = NGX_HTTP_SENDFILE_FOUND;

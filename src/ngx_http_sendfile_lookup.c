@@ -214,6 +214,7 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
 
     l->op.key.data = l->key;
     l->op.key.len = key->len;
+    l->op.timeout = timeout;
     l->op.done = ngx_http_sendfile_lookup_done;
     l->op.data = l;
 
@@ -325,6 +326,8 @@ ngx_http_sendfile_lookup_timeout(ngx_event_t *ev)
     res.rc = NGX_HTTP_SENDFILE_TIMEDOUT;
     res.reason = "lookup timed out";
 
+    l->op.expired = 1;
+
     ngx_http_sendfile_lookup_tell(l, &res);
     ngx_http_sendfile_lookup_abandon(l);
 }
@@ -373,6 +376,7 @@ static void
 ngx_http_sendfile_lookup_abandon(ngx_http_sendfile_lookup_t *l)
 {
     l->state = NGX_HTTP_SENDFILE_LOOKUP_GONE;
+    l->op.gone = 1;
 
     if (l->store->type->cancel(l->store, &l->op) == NGX_OK) {
         ngx_free(l);

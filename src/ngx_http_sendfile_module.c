@@ -55,6 +55,13 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       0,
       NULL },
 
+    { ngx_string("http_sendfile_store"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_BLOCK|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_block,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("http_sendfile_key"),
       NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
       ngx_http_sendfile_conf_key,
@@ -174,12 +181,12 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
-    if (smcf->enabled.nelts == 0) {
-        return NGX_OK;
-    }
-
     if (ngx_http_sendfile_conf_check(cf) != NGX_OK) {
         return NGX_ERROR;
+    }
+
+    if (smcf->enabled.nelts == 0) {
+        return NGX_OK;
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
@@ -232,6 +239,13 @@ ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
     }
 
     *type = &ngx_http_sendfile_lmdb_store;
+
+    type = ngx_array_push(&smcf->types);
+    if (type == NULL) {
+        return NULL;
+    }
+
+    *type = &ngx_http_sendfile_memcached_store;
 
     return smcf;
 }
@@ -373,6 +387,8 @@ static ngx_int_t
 ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
 {
     ngx_uint_t                      i;
+    ngx_http_conf_ctx_t            *ctx;
+    ngx_http_core_loc_conf_t       *clcf;
     ngx_http_sendfile_store_t     **store;
     ngx_http_sendfile_main_conf_t  *smcf;
 
@@ -393,7 +409,21 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
 
     store = smcf->stores.elts;
 
+    /* the resolver of the http block */
+
+    ctx = (ngx_http_conf_ctx_t *) ngx_get_conf(cycle->conf_ctx,
+                                               ngx_http_module);
+    clcf = ctx->loc_conf[ngx_http_core_module.ctx_index];
+
     for (i = 0; i < smcf->stores.nelts; i++) {
+
+        if (clcf->resolver && clcf->resolver->connections.nelts) {
+            store[i]->resolver = clcf->resolver;
+            store[i]->resolver_timeout =
+                             (clcf->resolver_timeout == NGX_CONF_UNSET_MSEC)
+                             ? 30000 : clcf->resolver_timeout;
+        }
+
         if (store[i]->type->init) {
             store[i]->type->init(store[i], cycle->log);
         }

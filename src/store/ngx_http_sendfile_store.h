@@ -43,7 +43,8 @@ typedef struct {
 /*
  * One get.  The caller fills in "key" (1..250 vetted bytes) and, for an
  * asynchronous store, "done" and "data", and keeps the memory until the end
- * of the operation.  "queue" and "ctx" are the store's own.
+ * of the operation; "timeout" is when nobody waits any more, milliseconds
+ * from now.  "queue", "ctx" and "tag" are the store's own.
  *
  * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
  * may say why there is nothing), "err" is an errno
@@ -52,6 +53,7 @@ typedef struct {
 
 struct ngx_http_sendfile_op_s {
     ngx_str_t                       key;
+    ngx_msec_t                      timeout;
 
     void                          (*done)(ngx_http_sendfile_op_t *op,
                                           ngx_int_t rc);
@@ -64,6 +66,11 @@ struct ngx_http_sendfile_op_s {
 
     ngx_queue_t                     queue;
     void                           *ctx;
+    uint64_t                        tag;
+
+    /* set by the caller before cancel(): nobody waits, for lack of time */
+    unsigned                        gone:1;
+    unsigned                        expired:1;
 };
 
 
@@ -75,7 +82,8 @@ typedef struct {
 
     /*
      * Configuration time: checks the URL, sets store->ctx.  Returns
-     * NGX_CONF_OK or a static text that says what to write instead.
+     * NGX_CONF_OK, a static text that says what to write instead, or
+     * NGX_CONF_ERROR if that has been logged.
      */
     char                         *(*create)(ngx_conf_t *cf,
                                             ngx_http_sendfile_store_t *store,
@@ -107,11 +115,29 @@ typedef struct {
 } ngx_http_sendfile_store_type_t;
 
 
+/* where something stands in the configuration, for what is checked later */
+
+typedef struct {
+    u_char                         *file;
+    ngx_uint_t                      line;
+} ngx_http_sendfile_place_t;
+
+
 struct ngx_http_sendfile_store_s {
-    /* the URL or the name as written, for logs */
+    /* the URL or the name as written, and where it was first */
     ngx_str_t                       url;
+    ngx_http_sendfile_place_t       place;
+
+    /* NULL: a name whose block has not been read */
     ngx_http_sendfile_store_type_t *type;
     void                           *ctx;
+
+    /* of a store block; 0: the location's */
+    ngx_msec_t                      timeout;
+
+    /* of the http block, set before init(); may be NULL */
+    ngx_resolver_t                 *resolver;
+    ngx_msec_t                      resolver_timeout;
 };
 
 
@@ -130,6 +156,7 @@ typedef struct {
 
 
 extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store;
+extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store;
 
 
 #endif /* _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_ */

@@ -1,0 +1,122 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * One socket to a server, shared by every lookup of the worker.  It knows
+ * bytes and operations; what they look like on the wire is the codec's.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_CONN_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_CONN_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_event_connect.h>
+
+#include "ngx_http_sendfile_server.h"
+#include "ngx_http_sendfile_store.h"
+
+
+typedef struct ngx_http_sendfile_conn_s  ngx_http_sendfile_conn_t;
+
+
+typedef struct {
+
+    /*
+     * Takes operations off conn->queue, writes requests for them between
+     * "p" and "last" and moves them to conn->sent; returns the new "p".  As
+     * many as there is room for.
+     */
+    u_char                       *(*compose)(ngx_http_sendfile_conn_t *conn,
+                                             u_char *p, u_char *last);
+
+    /*
+     * Reads conn->in from "pos", takes answered operations off conn->sent
+     * and calls their done().  NGX_ERROR: the connection is of no use any
+     * more, conn->reason says why.
+     */
+    ngx_int_t                     (*receive)(ngx_http_sendfile_conn_t *conn);
+} ngx_http_sendfile_codec_t;
+
+
+typedef enum {
+    NGX_HTTP_SENDFILE_CONN_CLOSED = 0,
+    NGX_HTTP_SENDFILE_CONN_RESOLVING,
+    NGX_HTTP_SENDFILE_CONN_CONNECTING,
+    NGX_HTTP_SENDFILE_CONN_READY
+} ngx_http_sendfile_conn_state_e;
+
+
+struct ngx_http_sendfile_conn_s {
+    ngx_http_sendfile_server_t      *server;
+    ngx_http_sendfile_codec_t       *codec;
+    ngx_http_sendfile_conn_state_e   state;
+
+    ngx_peer_connection_t            peer;
+    ngx_resolver_ctx_t              *resolving;
+
+    /* operations: not yet on the wire, and waiting for their answers */
+    ngx_queue_t                      queue;
+    ngx_queue_t                      sent;
+    ngx_uint_t                       nops;
+
+    /*
+     * The codec's: batches written and answered so far, where in "sent" the
+     * next answer is expected, and bytes of one that are to be dropped.
+     */
+    uint64_t                         written;
+    uint64_t                         answered;
+    ngx_queue_t                     *next;
+    size_t                           skip;
+
+    ngx_buf_t                        in;
+    ngx_buf_t                        out;
+
+    /* writes at the end of the event loop's turn */
+    ngx_event_t                      flush;
+
+    /* notices a server that has gone silent */
+    ngx_event_t                      silence;
+    ngx_msec_t                       heard;
+
+    const char                      *reason;
+    ngx_err_t                        err;
+
+    /* of a name that was resolved while the connection was started */
+    ngx_int_t                        start_rc;
+
+    unsigned                         starting:1;
+    unsigned                         receiving:1;
+};
+
+
+/*
+ * Gives an operation to the connection, which is made if there is none.
+ * NGX_AGAIN: op->done() will be called; NGX_ERROR: it will not, op->reason
+ * and op->err say why.
+ */
+
+ngx_int_t ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
+    ngx_http_sendfile_op_t *op);
+
+/* as the cancel() of a store */
+
+ngx_int_t ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op);
+
+/*
+ * Names are resolved with this; NULL: they stay what they were when the
+ * configuration was read.  Set when a worker starts.
+ */
+
+void ngx_http_sendfile_conn_resolver(ngx_resolver_t *resolver,
+    ngx_msec_t timeout);
+
+/* the end of the process: nobody is told anything any more */
+
+void ngx_http_sendfile_conn_drop(ngx_http_sendfile_conn_t *conn);
+
+
+#endif /* _NGX_HTTP_SENDFILE_CONN_H_INCLUDED_ */

@@ -1,0 +1,218 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+#include <ngx_md5.h>
+#include <ngx_sha1.h>
+
+#include "ngx_http_sendfile_pool.h"
+
+
+/* a client of Dalli's tries so many other servers */
+
+#define NGX_HTTP_SENDFILE_POOL_TRIES  20
+
+
+static ngx_int_t ngx_http_sendfile_pool_ring(ngx_conf_t *cf,
+    ngx_http_sendfile_pool_t *pool);
+static ngx_int_t ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
+    ngx_str_t *key);
+static void ngx_http_sendfile_pool_sha1(unsigned char out[20], const void *p,
+    size_t len);
+static void ngx_http_sendfile_pool_md5(unsigned char out[16], const void *p,
+    size_t len);
+static uint32_t ngx_http_sendfile_pool_crc32(const void *p, size_t len);
+
+
+static nsf_hashes_t  ngx_http_sendfile_pool_hashes = {
+    ngx_http_sendfile_pool_sha1,
+    ngx_http_sendfile_pool_md5,
+    ngx_http_sendfile_pool_crc32
+};
+
+
+ngx_int_t
+ngx_http_sendfile_pool_init(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_codec_t *codec)
+{
+    ngx_uint_t                 i, n;
+    ngx_http_sendfile_conn_t  *conn;
+
+    n = pool->nservers * pool->connections;
+
+    pool->conns = ngx_pcalloc(cf->pool, n * sizeof(ngx_http_sendfile_conn_t));
+    if (pool->conns == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < n; i++) {
+        conn = &pool->conns[i];
+
+        conn->server = &pool->servers[i / pool->connections];
+        conn->codec = codec;
+
+        ngx_queue_init(&conn->queue);
+        ngx_queue_init(&conn->sent);
+    }
+
+    if (pool->nservers == 1) {
+        return NGX_OK;
+    }
+
+    return ngx_http_sendfile_pool_ring(cf, pool);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_pool_ring(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool)
+{
+    ngx_uint_t     i;
+    nsf_server_t  *servers;
+
+    servers = ngx_palloc(cf->temp_pool, pool->nservers * sizeof(nsf_server_t));
+    if (servers == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < pool->nservers; i++) {
+        servers[i].host.data = pool->servers[i].host.data;
+        servers[i].host.len = pool->servers[i].host.len;
+        servers[i].port = pool->servers[i].port;
+        servers[i].weight = pool->servers[i].weight;
+    }
+
+    i = nsf_ring_size(pool->distribution, servers, pool->nservers);
+
+    pool->points = ngx_palloc(cf->pool, i * sizeof(nsf_point_t));
+    if (pool->points == NULL) {
+        return NGX_ERROR;
+    }
+
+    pool->npoints = nsf_ring_build(pool->distribution, servers,
+                                   pool->nservers,
+                                   &ngx_http_sendfile_pool_hashes,
+                                   pool->points);
+
+    if (pool->npoints == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "the servers' weights leave nothing to share");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_http_sendfile_conn_t *
+ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
+{
+    ngx_int_t                  server;
+    ngx_uint_t                 i;
+    ngx_http_sendfile_conn_t  *conn, *best;
+
+    server = ngx_http_sendfile_pool_server(pool, key);
+
+    if (server == NGX_ERROR) {
+        return NULL;
+    }
+
+    conn = &pool->conns[server * pool->connections];
+
+    if (pool->connections == 1) {
+        return conn;
+    }
+
+    /* the one with the least to do, the next one of equals */
+
+    best = &conn[pool->next++ % pool->connections];
+
+    for (i = 0; i < pool->connections; i++) {
+        if (conn[i].nops < best->nops) {
+            best = &conn[i];
+        }
+    }
+
+    return best;
+}
+
+
+/* the index of the server that has a key, NGX_ERROR if it is down */
+
+static ngx_int_t
+ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
+{
+    uint32_t    hash;
+    ngx_int_t   server;
+    ngx_uint_t  i;
+
+    if (pool->nservers == 1) {
+        return ngx_http_sendfile_server_up(pool->servers) ? 0 : NGX_ERROR;
+    }
+
+    hash = nsf_ring_hash(pool->distribution, key->data, key->len,
+                         &ngx_http_sendfile_pool_hashes);
+
+    for (i = 0; /* void */ ; i++) {
+
+        server = nsf_ring_find(pool->distribution, pool->points,
+                               pool->npoints, hash);
+
+        if (ngx_http_sendfile_server_up(&pool->servers[server])) {
+            return server;
+        }
+
+        if (pool->distribution != NSF_RING_DALLI
+            || i == NGX_HTTP_SENDFILE_POOL_TRIES - 1)
+        {
+            return NGX_ERROR;
+        }
+
+        hash = nsf_ring_dalli_retry(key->data, key->len, i,
+                                    &ngx_http_sendfile_pool_hashes);
+    }
+}
+
+
+void
+ngx_http_sendfile_pool_drop(ngx_http_sendfile_pool_t *pool)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < pool->nservers * pool->connections; i++) {
+        ngx_http_sendfile_conn_drop(&pool->conns[i]);
+    }
+}
+
+
+static void
+ngx_http_sendfile_pool_sha1(unsigned char out[20], const void *p, size_t len)
+{
+    ngx_sha1_t  sha1;
+
+    ngx_sha1_init(&sha1);
+    ngx_sha1_update(&sha1, p, len);
+    ngx_sha1_final(out, &sha1);
+}
+
+
+static void
+ngx_http_sendfile_pool_md5(unsigned char out[16], const void *p, size_t len)
+{
+    ngx_md5_t  md5;
+
+    ngx_md5_init(&md5);
+    ngx_md5_update(&md5, p, len);
+    ngx_md5_final(out, &md5);
+}
+
+
+static uint32_t
+ngx_http_sendfile_pool_crc32(const void *p, size_t len)
+{
+    return ngx_crc32_long((u_char *) p, len);
+}

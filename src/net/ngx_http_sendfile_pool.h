@@ -1,0 +1,52 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The servers of a store and the connections to them: which has a key.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_POOL_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_POOL_H_INCLUDED_
+
+
+#include "ngx_http_sendfile_conn.h"
+#include "nsf_ring.h"
+
+
+/* the configuration fills in all above the line, pool_init() the rest */
+
+typedef struct {
+    ngx_http_sendfile_server_t      *servers;
+    ngx_uint_t                       nservers;
+    nsf_ring_e                       distribution;
+    ngx_uint_t                       connections;
+
+    /* -- */
+
+    ngx_http_sendfile_conn_t        *conns;     /* per server, in a row */
+    ngx_uint_t                       next;
+    nsf_point_t                     *points;
+    size_t                           npoints;
+} ngx_http_sendfile_pool_t;
+
+
+/*
+ * Configuration time: lays out ring and connections; makes none.  The
+ * servers have passed ngx_http_sendfile_server_init().
+ */
+
+ngx_int_t ngx_http_sendfile_pool_init(ngx_conf_t *cf,
+    ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_codec_t *codec);
+
+/* the connection for a key, NULL if its server is down */
+
+ngx_http_sendfile_conn_t *ngx_http_sendfile_pool_get(
+    ngx_http_sendfile_pool_t *pool, ngx_str_t *key);
+
+/* the end of a worker, or of a configuration */
+
+void ngx_http_sendfile_pool_drop(ngx_http_sendfile_pool_t *pool);
+
+
+#endif /* _NGX_HTTP_SENDFILE_POOL_H_INCLUDED_ */

@@ -1,0 +1,63 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * A server: where it is, and whether it is down.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_SERVER_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_SERVER_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+
+typedef struct {
+    ngx_str_t                        name;      /* for logs */
+    ngx_str_t                        host;
+    in_port_t                        port;      /* 0: a unix socket */
+
+    ngx_addr_t                      *addrs;
+    ngx_uint_t                       naddrs;
+
+    ngx_uint_t                       weight;
+    ngx_uint_t                       max_fails;
+    ngx_msec_t                       fail_timeout;
+    ngx_msec_t                       connect_timeout;
+
+    /* a name, not an address: asked anew for each connection */
+    unsigned                         resolve:1;
+
+    /* of this worker */
+    ngx_uint_t                       addr;      /* the next one to try */
+    ngx_uint_t                       fails;     /* in a row */
+    ngx_msec_t                       down_until;
+    ngx_msec_t                       probe_until;
+} ngx_http_sendfile_server_t;
+
+
+/* configuration time; NGX_ERROR and a log line if the name is unknown */
+
+ngx_int_t ngx_http_sendfile_server_init(ngx_conf_t *cf,
+    ngx_http_sendfile_server_t *server);
+
+/*
+ * Whether lookups may go there.  A server that is down lets one through when
+ * its time is over, and if nothing comes of that one, another later.
+ */
+
+ngx_uint_t ngx_http_sendfile_server_up(ngx_http_sendfile_server_t *server);
+
+/* it has answered */
+
+void ngx_http_sendfile_server_ok(ngx_http_sendfile_server_t *server);
+
+/* it has failed, "n" times over */
+
+void ngx_http_sendfile_server_fail(ngx_http_sendfile_server_t *server,
+    ngx_uint_t n, ngx_log_t *log);
+
+
+#endif /* _NGX_HTTP_SENDFILE_SERVER_H_INCLUDED_ */

@@ -1,0 +1,403 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * http_sendfile_store NAME { ... }: several servers under one name.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_memcached.h"
+
+
+#define NGX_HTTP_SENDFILE_MAX_WEIGHT       1000
+#define NGX_HTTP_SENDFILE_MAX_CONNECTIONS  64
+
+
+typedef struct {
+    ngx_array_t                  servers;
+    ngx_int_t                    distribution;
+    ngx_int_t                    connections;
+    ngx_msec_t                   connect_timeout;
+    ngx_msec_t                   timeout;
+} ngx_http_sendfile_block_t;
+
+
+static char *ngx_http_sendfile_block_line(ngx_conf_t *cf, ngx_command_t *dummy,
+    void *conf);
+static char *ngx_http_sendfile_block_server(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value, ngx_uint_t nelts);
+static char *ngx_http_sendfile_block_param(ngx_conf_t *cf,
+    ngx_http_sendfile_server_t *server, ngx_str_t *param);
+static char *ngx_http_sendfile_block_distribution(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value);
+static char *ngx_http_sendfile_block_connections(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value);
+static char *ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
+    ngx_str_t *name, ngx_str_t *value);
+static char *ngx_http_sendfile_block_duplicate(ngx_conf_t *cf);
+static ngx_int_t ngx_http_sendfile_block_pool(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_block_t *b);
+
+
+char *
+ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    char                       *rv;
+    ngx_str_t                  *value;
+    nsf_url_t                   url;
+    ngx_conf_t                  save;
+    ngx_http_sendfile_block_t   b;
+    ngx_http_sendfile_store_t  *store;
+
+    value = cf->args->elts;
+
+    if (nsf_url_parse(&url, value[1].data, value[1].len) != NULL
+        || url.scheme.len)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid name \"%V\" of a store: write letters, "
+                           "digits, \"_\", \"-\" and \".\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    store = ngx_http_sendfile_conf_store(cf, &value[1]);
+    if (store == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    if (store->type) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "duplicate store \"%V\"", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&b, sizeof(ngx_http_sendfile_block_t));
+
+    if (ngx_array_init(&b.servers, cf->pool, 4,
+                       sizeof(ngx_http_sendfile_server_t))
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    b.distribution = NGX_CONF_UNSET;
+    b.connections = NGX_CONF_UNSET;
+    b.connect_timeout = NGX_CONF_UNSET_MSEC;
+    b.timeout = NGX_CONF_UNSET_MSEC;
+
+    save = *cf;
+    cf->handler = ngx_http_sendfile_block_line;
+    cf->handler_conf = (void *) &b;
+
+    rv = ngx_conf_parse(cf, NULL);
+
+    *cf = save;
+
+    if (rv != NGX_CONF_OK) {
+        return rv;
+    }
+
+    if (b.servers.nelts == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "no servers in store \"%V\": write \"server "
+                           "memcached://127.0.0.1:11211;\"", &store->url);
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_conf_init_value(b.distribution, NSF_RING_DALLI);
+    ngx_conf_init_value(b.connections, 1);
+    ngx_conf_init_msec_value(b.connect_timeout, 100);
+    ngx_conf_init_msec_value(b.timeout, 250);
+
+    store->timeout = b.timeout;
+
+    if (ngx_http_sendfile_block_pool(cf, store, &b) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_sendfile_block_line(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
+{
+    ngx_http_sendfile_block_t *b = conf;
+
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    if (ngx_strcmp(value[0].data, "server") == 0 && cf->args->nelts > 1) {
+        return ngx_http_sendfile_block_server(cf, b, value, cf->args->nelts);
+    }
+
+    if (cf->args->nelts != 2) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid number of arguments in \"%V\"",
+                           &value[0]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_strcmp(value[0].data, "distribution") == 0) {
+        return ngx_http_sendfile_block_distribution(cf, b, &value[1]);
+    }
+
+    if (ngx_strcmp(value[0].data, "connections") == 0) {
+        return ngx_http_sendfile_block_connections(cf, b, &value[1]);
+    }
+
+    if (ngx_strcmp(value[0].data, "connect_timeout") == 0) {
+        return ngx_http_sendfile_block_time(cf, &b->connect_timeout,
+                                            &value[0], &value[1]);
+    }
+
+    if (ngx_strcmp(value[0].data, "timeout") == 0) {
+        return ngx_http_sendfile_block_time(cf, &b->timeout, &value[0],
+                                            &value[1]);
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "unknown directive \"%V\" in a store: write server, "
+                       "distribution, connections, connect_timeout or "
+                       "timeout", &value[0]);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_str_t *value, ngx_uint_t nelts)
+{
+    char                        *rv;
+    nsf_url_t                    url;
+    ngx_uint_t                   i;
+    const char                  *err;
+    ngx_http_sendfile_server_t  *server, *other;
+
+    err = nsf_url_parse(&url, value[1].data, value[1].len);
+
+    if (err) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid server: \"%V\" %s", &value[1], err);
+        return NGX_CONF_ERROR;
+    }
+
+    if (url.scheme.len != 9
+        || ngx_strncmp(url.scheme.data, "memcached", 9) != 0
+        || (url.host.len && url.path.len))
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid server \"%V\": write "
+                           "memcached://host:port or memcached:/unix/socket",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    server = ngx_array_push(&b->servers);
+    if (server == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(server, sizeof(ngx_http_sendfile_server_t));
+
+    ngx_http_sendfile_memcached_server(server, &url);
+
+    for (i = 2; i < nelts; i++) {
+        rv = ngx_http_sendfile_block_param(cf, server, &value[i]);
+
+        if (rv != NGX_CONF_OK) {
+            return rv;
+        }
+    }
+
+    if (ngx_http_sendfile_server_init(cf, server) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    other = b->servers.elts;
+
+    for (i = 0; i < b->servers.nelts - 1; i++) {
+        if (other[i].name.len == server->name.len
+            && ngx_strncmp(other[i].name.data, server->name.data,
+                           server->name.len)
+               == 0)
+        {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                               "duplicate server \"%V\": write weight=2 to "
+                               "give it more keys", &server->name);
+            return NGX_CONF_ERROR;
+        }
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_sendfile_block_param(ngx_conf_t *cf,
+    ngx_http_sendfile_server_t *server, ngx_str_t *param)
+{
+    ngx_int_t  n;
+    ngx_str_t  s;
+
+    if (ngx_strncmp(param->data, "weight=", 7) == 0) {
+
+        n = ngx_atoi(param->data + 7, param->len - 7);
+
+        if (n >= 1 && n <= NGX_HTTP_SENDFILE_MAX_WEIGHT) {
+            server->weight = n;
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(param->data, "max_fails=", 10) == 0) {
+
+        n = ngx_atoi(param->data + 10, param->len - 10);
+
+        if (n != NGX_ERROR) {
+            server->max_fails = n;
+            return NGX_CONF_OK;
+        }
+
+    } else if (ngx_strncmp(param->data, "fail_timeout=", 13) == 0) {
+
+        s.data = param->data + 13;
+        s.len = param->len - 13;
+
+        n = ngx_parse_time(&s, 0);
+
+        if (n > 0) {
+            server->fail_timeout = n;
+            return NGX_CONF_OK;
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid parameter \"%V\": write weight=n (1 to %d), "
+                       "max_fails=n or fail_timeout=time", param,
+                       NGX_HTTP_SENDFILE_MAX_WEIGHT);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_http_sendfile_block_distribution(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value)
+{
+    if (b->distribution != NGX_CONF_UNSET) {
+        return ngx_http_sendfile_block_duplicate(cf);
+    }
+
+    if (ngx_strcmp(value->data, "dalli") == 0) {
+        b->distribution = NSF_RING_DALLI;
+
+    } else if (ngx_strcmp(value->data, "ketama") == 0) {
+        b->distribution = NSF_RING_KETAMA;
+
+    } else {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid distribution \"%V\": write dalli or "
+                           "ketama, as the clients that fill the store do",
+                           value);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_sendfile_block_connections(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value)
+{
+    if (b->connections != NGX_CONF_UNSET) {
+        return ngx_http_sendfile_block_duplicate(cf);
+    }
+
+    b->connections = ngx_atoi(value->data, value->len);
+
+    if (b->connections < 1
+        || b->connections > NGX_HTTP_SENDFILE_MAX_CONNECTIONS)
+    {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid connections \"%V\": write a number from "
+                           "1 to %d", value,
+                           NGX_HTTP_SENDFILE_MAX_CONNECTIONS);
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+static char *
+ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
+    ngx_str_t *name, ngx_str_t *value)
+{
+    ngx_int_t  n;
+
+    if (*msec != NGX_CONF_UNSET_MSEC) {
+        return ngx_http_sendfile_block_duplicate(cf);
+    }
+
+    n = ngx_parse_time(value, 0);
+
+    if (n == NGX_ERROR || n == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid %V \"%V\": write a time such as 250ms",
+                           name, value);
+        return NGX_CONF_ERROR;
+    }
+
+    *msec = n;
+
+    return NGX_CONF_OK;
+}
+
+
+/* of a line in a block nginx prints no name */
+
+static char *
+ngx_http_sendfile_block_duplicate(ngx_conf_t *cf)
+{
+    ngx_str_t  *value;
+
+    value = cf->args->elts;
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "\"%V\" is duplicate",
+                       &value[0]);
+
+    return NGX_CONF_ERROR;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_block_pool(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_block_t *b)
+{
+    ngx_uint_t                 i;
+    ngx_http_sendfile_pool_t  *pool;
+
+    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
+    if (pool == NULL) {
+        return NGX_ERROR;
+    }
+
+    pool->servers = b->servers.elts;
+    pool->nservers = b->servers.nelts;
+    pool->distribution = b->distribution;
+    pool->connections = b->connections;
+
+    for (i = 0; i < pool->nservers; i++) {
+        pool->servers[i].connect_timeout = b->connect_timeout;
+    }
+
+    return ngx_http_sendfile_memcached_servers(cf, store, pool);
+}

@@ -1,0 +1,464 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * memcached, in its classic text protocol: one "get k1 k2 ... kn" for all
+ * lookups of a turn of the event loop, any number of them in flight.
+ *
+ * Answers come in the order of the keys, the keys that are missing left out.
+ * A key that is not the next one of its batch, or some later one, means that
+ * the connection is out of step, and it is given up: a lookup must never get
+ * another's value.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "ngx_http_sendfile_memcached.h"
+#include "nsf_memcached.h"
+
+
+#define NGX_HTTP_SENDFILE_MEMCACHED_PORT   11211
+
+/* of one "get" */
+
+#define NGX_HTTP_SENDFILE_MEMCACHED_KEYS   100
+#define NGX_HTTP_SENDFILE_MEMCACHED_BYTES  8192
+
+
+static char *ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url);
+static void ngx_http_sendfile_memcached_init(
+    ngx_http_sendfile_store_t *store, ngx_log_t *log);
+static void ngx_http_sendfile_memcached_exit(
+    ngx_http_sendfile_store_t *store);
+static ngx_int_t ngx_http_sendfile_memcached_get(
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
+static ngx_int_t ngx_http_sendfile_memcached_cancel(
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
+static void ngx_http_sendfile_memcached_cleanup(void *data);
+
+static u_char *ngx_http_sendfile_memcached_compose(
+    ngx_http_sendfile_conn_t *conn, u_char *p, u_char *last);
+static ngx_int_t ngx_http_sendfile_memcached_receive(
+    ngx_http_sendfile_conn_t *conn);
+static ngx_int_t ngx_http_sendfile_memcached_skip(
+    ngx_http_sendfile_conn_t *conn);
+static ngx_int_t ngx_http_sendfile_memcached_value(
+    ngx_http_sendfile_conn_t *conn, nsf_mc_reply_t *reply);
+static void ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn,
+    ngx_int_t rc, const char *reason);
+static ngx_http_sendfile_op_t *ngx_http_sendfile_memcached_head(
+    ngx_http_sendfile_conn_t *conn);
+static void ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
+    ngx_http_sendfile_op_t *op, ngx_int_t rc);
+
+
+ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
+    ngx_string("memcached"),
+    1,                                     /* asynchronous */
+    ngx_http_sendfile_memcached_create,
+    ngx_http_sendfile_memcached_init,
+    ngx_http_sendfile_memcached_exit,
+    ngx_http_sendfile_memcached_get,
+    ngx_http_sendfile_memcached_cancel
+};
+
+
+static ngx_http_sendfile_codec_t  ngx_http_sendfile_memcached_codec = {
+    ngx_http_sendfile_memcached_compose,
+    ngx_http_sendfile_memcached_receive
+};
+
+
+static char *
+ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+{
+    ngx_http_sendfile_pool_t  *pool;
+
+    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
+    if (pool == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    pool->servers = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_server_t));
+    if (pool->servers == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    pool->nservers = 1;
+    pool->connections = 1;
+
+    ngx_http_sendfile_memcached_server(pool->servers, url);
+
+    if (ngx_http_sendfile_server_init(cf, pool->servers) != NGX_OK
+        || ngx_http_sendfile_memcached_servers(cf, store, pool) != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    return NGX_CONF_OK;
+}
+
+
+void
+ngx_http_sendfile_memcached_server(ngx_http_sendfile_server_t *server,
+    nsf_url_t *url)
+{
+    if (url->host.len) {
+        server->host.data = (u_char *) url->host.data;
+        server->host.len = url->host.len;
+        server->port = url->port ? url->port
+                                 : NGX_HTTP_SENDFILE_MEMCACHED_PORT;
+
+    } else {
+        server->host.data = (u_char *) url->path.data;
+        server->host.len = url->path.len;
+    }
+
+    server->weight = 1;
+    server->max_fails = 3;
+    server->fail_timeout = 1000;
+    server->connect_timeout = 100;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
+{
+    ngx_pool_cleanup_t  *cln;
+
+    if (ngx_http_sendfile_pool_init(cf, pool,
+                                    &ngx_http_sendfile_memcached_codec)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_sendfile_memcached_cleanup;
+    cln->data = pool;
+
+    store->ctx = pool;
+    store->type = &ngx_http_sendfile_memcached_store;
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_memcached_init(ngx_http_sendfile_store_t *store,
+    ngx_log_t *log)
+{
+    ngx_http_sendfile_conn_resolver(store->resolver, store->resolver_timeout);
+}
+
+
+static void
+ngx_http_sendfile_memcached_exit(ngx_http_sendfile_store_t *store)
+{
+    ngx_http_sendfile_pool_drop(store->ctx);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_memcached_get(ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_op_t *op)
+{
+    ngx_http_sendfile_conn_t  *conn;
+
+    conn = ngx_http_sendfile_pool_get(store->ctx, &op->key);
+
+    if (conn == NULL) {
+        op->reason = "server is down";
+        return NGX_ERROR;
+    }
+
+    return ngx_http_sendfile_conn_add(conn, op);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_memcached_cancel(ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_op_t *op)
+{
+    return ngx_http_sendfile_conn_cancel(op);
+}
+
+
+static void
+ngx_http_sendfile_memcached_cleanup(void *data)
+{
+    ngx_http_sendfile_pool_drop(data);
+}
+
+
+static u_char *
+ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
+    u_char *last)
+{
+    u_char                  *start;
+    ngx_uint_t               n;
+    ngx_queue_t             *q;
+    ngx_http_sendfile_op_t  *op;
+
+    while (!ngx_queue_empty(&conn->queue)
+           && last - p >= NGX_HTTP_SENDFILE_MEMCACHED_BYTES)
+    {
+        start = p;
+        n = 0;
+
+        /* a tag of 0 is for what is not on the wire */
+
+        conn->written++;
+
+        p = ngx_cpymem(p, "get", 3);
+
+        while (!ngx_queue_empty(&conn->queue)
+               && n < NGX_HTTP_SENDFILE_MEMCACHED_KEYS
+               && p - start < NGX_HTTP_SENDFILE_MEMCACHED_BYTES
+                              - NSF_MAX_KEY - 3)
+        {
+            q = ngx_queue_head(&conn->queue);
+            op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
+
+            *p++ = ' ';
+            p = ngx_cpymem(p, op->key.data, op->key.len);
+
+            op->tag = conn->written;
+
+            ngx_queue_remove(q);
+            ngx_queue_insert_tail(&conn->sent, q);
+            n++;
+        }
+
+        *p++ = CR;
+        *p++ = LF;
+    }
+
+    return p;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
+{
+    ngx_buf_t            *b;
+    nsf_mc_reply_t        reply;
+    const unsigned char  *next;
+
+    b = &conn->in;
+
+    while (b->pos < b->last) {
+
+        if (conn->skip) {
+            if (ngx_http_sendfile_memcached_skip(conn) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            continue;
+        }
+
+        if (conn->answered == conn->written) {
+            conn->reason = "unexpected bytes";
+            return NGX_ERROR;
+        }
+
+        switch (nsf_mc_parse(b->pos, b->last, &reply, &next)) {
+
+        case NSF_MC_AGAIN:
+            return NGX_OK;
+
+        case NSF_MC_LARGE:
+            conn->skip = reply.len + 2;
+
+            /* fall through */
+
+        case NSF_MC_VALUE:
+            if (ngx_http_sendfile_memcached_value(conn, &reply) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            break;
+
+        case NSF_MC_END:
+            ngx_http_sendfile_memcached_end(conn, NGX_DECLINED, NULL);
+            break;
+
+        case NSF_MC_ERROR:
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "http_sendfile: server %V says \"%*s\"",
+                          &conn->server->name, reply.error.len,
+                          reply.error.data);
+
+            ngx_http_sendfile_memcached_end(conn, NGX_ERROR,
+                                            "server reports an error");
+            break;
+
+        default: /* NSF_MC_BAD */
+            conn->reason = "bad answer";
+            return NGX_ERROR;
+        }
+
+        b->pos = (u_char *) next;
+    }
+
+    return NGX_OK;
+}
+
+
+/* a value that is too long, and the end of its line */
+
+static ngx_int_t
+ngx_http_sendfile_memcached_skip(ngx_http_sendfile_conn_t *conn)
+{
+    size_t      n;
+    ngx_buf_t  *b;
+
+    b = &conn->in;
+
+    n = b->last - b->pos;
+
+    if (conn->skip > 2) {
+        n = ngx_min(n, conn->skip - 2);
+
+        b->pos += n;
+        conn->skip -= n;
+
+        return NGX_OK;
+    }
+
+    if (*b->pos != ((conn->skip == 2) ? CR : LF)) {
+        conn->reason = "bad answer";
+        return NGX_ERROR;
+    }
+
+    b->pos++;
+    conn->skip--;
+
+    return NGX_OK;
+}
+
+
+/*
+ * Finds the key in the batch that is being answered.  memcached keeps the
+ * order of the keys, so the next one is most often the one; a proxy need
+ * not.  What is missing is known at END.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
+    nsf_mc_reply_t *reply)
+{
+    ngx_queue_t             *q, *stop;
+    ngx_http_sendfile_op_t  *op;
+
+    stop = conn->next ? conn->next : ngx_queue_head(&conn->sent);
+    q = stop;
+
+    for ( ;; ) {
+
+        if (q != ngx_queue_sentinel(&conn->sent)) {
+            op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
+
+            if (op->tag == conn->answered + 1) {
+
+                if (op->key.len == reply->key.len
+                    && ngx_memcmp(op->key.data, reply->key.data,
+                                  reply->key.len)
+                       == 0)
+                {
+                    break;
+                }
+
+                q = ngx_queue_next(q);
+
+            } else {
+                /* of the next batch */
+                q = ngx_queue_head(&conn->sent);
+            }
+
+        } else {
+            q = ngx_queue_head(&conn->sent);
+        }
+
+        if (q == stop) {
+            conn->reason = "answer to another question";
+            return NGX_ERROR;
+        }
+    }
+
+    /* what is on the wire stays in the queue until we take it */
+
+    conn->next = ngx_queue_next(q);
+
+    op->value.data = (u_char *) reply->data;
+    op->value.len = reply->len;
+    op->value.flags = reply->flags;
+
+    ngx_http_sendfile_memcached_done(conn, op, NGX_OK);
+
+    return NGX_OK;
+}
+
+
+/* END, or an error line instead of the whole answer */
+
+static void
+ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn, ngx_int_t rc,
+    const char *reason)
+{
+    ngx_http_sendfile_op_t  *op;
+
+    conn->answered++;
+    conn->next = NULL;
+
+    for ( ;; ) {
+        op = ngx_http_sendfile_memcached_head(conn);
+
+        if (op == NULL || op->tag != conn->answered) {
+            break;
+        }
+
+        op->reason = reason;
+        ngx_http_sendfile_memcached_done(conn, op, rc);
+    }
+}
+
+
+static ngx_http_sendfile_op_t *
+ngx_http_sendfile_memcached_head(ngx_http_sendfile_conn_t *conn)
+{
+    ngx_queue_t  *q;
+
+    if (ngx_queue_empty(&conn->sent)) {
+        return NULL;
+    }
+
+    q = ngx_queue_head(&conn->sent);
+
+    return ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
+}
+
+
+static void
+ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
+    ngx_http_sendfile_op_t *op, ngx_int_t rc)
+{
+    ngx_queue_remove(&op->queue);
+    conn->nops--;
+
+    if (rc != NGX_ERROR && !op->expired) {
+        ngx_http_sendfile_server_ok(conn->server);
+    }
+
+    op->done(op, rc);
+}
