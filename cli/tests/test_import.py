@@ -137,19 +137,30 @@ def test_bad_ndjson_lines_lose_no_good_ones(ctl: Ctl, tmp_path: Path) -> None:
         '{"id":8,"path_b64":"!"}',
         '{"id":9,"value_b64":"Li4="}',
         '{"id":10,"path_b64":"YS//"}',
-        '{"id":11,"value_b64":"BAgi"}',
+        '{"id":11,"value_b64":"BAgiBmE="}',
         '{"id":12,"path":"b","type":null}',
         "[]",
+        '{"id":14,"value_b64":"BAgi"}',
+        '{"id":15,"value_b64":"YQ==","flags":"1"}',
+        '{"id":16,"value_b64":"BAgiBmE=","flags":1}',
     ]
     done = ctl("import", str(write_lines(tmp_path / "f.ndjson", lines)), "--json")
     assert done.returncode == 1
     result = json.loads(done.stdout)
-    assert result["stored"] == 4
-    assert [e["line"] for e in result["errors"]] == [2, 3, 4, 5, 6, 7, 8, 9, 13]
-    assert result["bad"] == 9
-    assert result["lines"] == 13
+    assert result["stored"] == 5
+    bad = [2, 3, 4, 5, 6, 7, 8, 9, 13, 14, 15]
+    assert [e["line"] for e in result["errors"]] == bad
+    assert result["bad"] == 11
+    assert result["lines"] == 16
     assert "'id' is missing" in result["errors"][2]["error"]
-    assert ctl.all() == {b"1": b"a", b"10": b"a/\xff", b"11": b'\x04\x08"', b"12": b"b"}
+    assert ctl.all() == {
+        b"1": b"a",
+        b"10": b"a/\xff",
+        b"11": b'\x04\x08"\x06a',
+        b"12": b"b",
+        # LMDB has no flags, so this one is stored as what it means
+        b"16": b"a",
+    }
 
 
 def test_last_of_an_id_counts_and_import_adds(ctl: Ctl) -> None:

@@ -67,7 +67,7 @@ def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
         ["get"],
         ["get", f"lmdb:{tmp_path}/ids"],
         ["get", str(tmp_path), "1"],
-        ["get", "memcached://127.0.0.1", "1"],
+        ["get", "memcached://::1", "1"],
         ["set", f"lmdb:{tmp_path}/ids", "1", "a", "--no-such-option"],
         ["publish", f"lmdb:{tmp_path}/ids", "--keep", "-1"],
     ):

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from ctl_harness import Ctl, invoke, run
 
+from sendfilectl.lmdb_store import LmdbStore
+from sendfilectl.stores import Options, parse_url
+
 
 def test_set_and_get_a_path(ctl: Ctl) -> None:
     done = ctl("set", "297887", "29/7887.jpg")
@@ -147,16 +150,35 @@ def test_get_prints_what_there_is_and_fails(ctl: Ctl) -> None:
     }
 
 
-def test_get_a_value_that_is_no_record(ctl: Ctl) -> None:
+def test_get_a_value_of_ruby(ctl: Ctl) -> None:
     ctl.do("set", "1", "a")
     marshal = b'\x04\x08I"\x06a\x06:\x06ET'
     assert ctl("set", "2", "-", input=marshal.decode("latin-1")).returncode == 0
     assert ctl.all()[b"2"] == marshal
-    done = ctl("get", "2")
+    assert ctl("get", "2").stdout == "a\n"
+    assert ctl.json("get", "2")["records"] == [
+        {"id": "2", "value_b64": "BAhJIgZhBjoGRVQ=", "path": "a"}
+    ]
+
+
+def test_get_a_value_that_is_no_record(ctl: Ctl) -> None:
+    store = LmdbStore(parse_url(ctl.url), Options(write=True, create=True))
+    store.put([(b"1", b"\x04\x08i\x06"), (b"2", b"../a")])
+    store.close()
+    done = ctl("get", "1", "2")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "2: the value is Ruby Marshal" in done.stderr
-    record = ctl.json("get", "2", code=1)["records"][0]
-    assert record["value_b64"] == "BAhJIgZhBjoGRVQ="
+    assert "1: the value is an Integer in Ruby Marshal, not a String" in done.stderr
+    assert "2: the path has a '..' segment" in done.stderr
+    assert ctl.json("get", "1", code=1)["records"] == [
+        {
+            "id": "1",
+            "value_b64": "BAhpBg==",
+            "error": "the value is an Integer in Ruby Marshal, not a String",
+        }
+    ]
+    refused = ctl("set", "3", "-", input="\x04\x08i\x06")
+    assert refused.returncode == 1
+    assert "3: the value is an Integer in Ruby Marshal" in refused.stderr
 
 
 def test_del(ctl: Ctl) -> None:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from sendfilectl.errors import UsageError
-from sendfilectl.stores import Options, open_store, parse_url
+from sendfilectl.stores import parse_url
 
 
 @pytest.mark.parametrize(
@@ -45,10 +45,3 @@ def test_no_url_says_what_to_write(text: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_url(text)
     assert hint in str(caught.value)
-
-
-def test_memcached_is_understood_but_not_supported() -> None:
-    url = parse_url("memcached://127.0.0.1:11211")
-    assert url.scheme == "memcached"
-    with pytest.raises(UsageError, match="not supported by this version"):
-        open_store(url, Options())

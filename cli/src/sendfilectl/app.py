@@ -1,31 +1,44 @@
-"""The commands."""
+"""The commands.
 
-from __future__ import annotations
+Their annotations are no strings, since typer cannot read such in Python 3.9.
+"""
 
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from typing import Annotated, BinaryIO, Optional
 
 import typer
 
 from sendfilectl import __version__, arguments
 from sendfilectl.contract import decode, show
-from sendfilectl.errors import CtlError, Refused, UsageError
+from sendfilectl.errors import CtlError, Refused, StoreError, UsageError
 from sendfilectl.formats import Writer, by_extension, describe
 from sendfilectl.importer import BATCH, Result, load, source
 from sendfilectl.output import Output
 from sendfilectl.scan import Rules, compile_regex, items, scan
 from sendfilectl.signals import shield
-from sendfilectl.stores import Item, Options, Store, batches, open_store, parse_url
+from sendfilectl.stores import (
+    Item,
+    Options,
+    Outcome,
+    Store,
+    StoreUrl,
+    batches,
+    open_store,
+    parse_url,
+)
 from sendfilectl.verify import Verifier
 
 app = typer.Typer(
     name="sendfilectl",
     help="Fill and inspect the stores of the nginx module ngx_sendfile.",
-    epilog="STORE is what the directive http_sendfile_lookup takes: lmdb:/path. "
+    epilog="STORE is what the directive http_sendfile_lookup takes: lmdb:/path, "
+    "memcached://host:port or memcached:/unix/socket. Several servers are one "
+    "store: memcached://h1*2,h2,h3:11212?distribution=ketama. "
     "Exit codes: 0 done, 1 not found or failed, 2 usage.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -33,6 +46,14 @@ app = typer.Typer(
 )
 
 StoreArg = Annotated[
+    str,
+    typer.Argument(
+        metavar="STORE",
+        help="lmdb:/path or memcached://host[:port]",
+        show_default=False,
+    ),
+]
+LmdbArg = Annotated[
     str, typer.Argument(metavar="STORE", help="lmdb:/path", show_default=False)
 ]
 JsonOpt = Annotated[
@@ -47,14 +68,14 @@ DryRunOpt = Annotated[
 ]
 SingleOpt = Annotated[
     bool,
-    typer.Option("--single-file", help="Make a new store one file, no directory."),
+    typer.Option("--single-file", help="Make a new LMDB store one file, no directory."),
 ]
 GroupOpt = Annotated[
     Optional[str],
     typer.Option(
         "--group",
         metavar="NAME",
-        help="Give the store to this group only, say www-data: "
+        help="Give the LMDB store to this group only, say www-data: "
         "lock file 0660, data 0640, directory 0750.",
     ),
 ]
@@ -63,7 +84,36 @@ ModeOpt = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="Mode of the lock file, which every reader writes to; 0666 by default.",
+        help="Mode of LMDB's lock file, which every reader writes to; 0666 by default.",
+    ),
+]
+TtlOpt = Annotated[
+    Optional[int],
+    typer.Option(
+        "--ttl",
+        min=1,
+        metavar="SECONDS",
+        help="After so long memcached forgets what is stored now; never by default.",
+    ),
+]
+ConnectTimeoutOpt = Annotated[
+    Optional[float],
+    typer.Option(
+        "--connect-timeout",
+        min=0.001,
+        metavar="SECONDS",
+        help="How long a connection to memcached may take; 1 by default.",
+        show_default=False,
+    ),
+]
+TimeoutOpt = Annotated[
+    Optional[float],
+    typer.Option(
+        "--timeout",
+        min=0.001,
+        metavar="SECONDS",
+        help="How long memcached may say nothing; 5 by default.",
+        show_default=False,
     ),
 ]
 
@@ -87,23 +137,8 @@ def _main(
 
 
 @contextmanager
-def _opened(
-    store: str,
-    out: Output,
-    write: bool = False,
-    create: bool = False,
-    single_file: bool = False,
-    group: Optional[str] = None,
-    mode: Optional[str] = None,
-) -> Iterator[Store]:
-    options = Options(
-        write=write or create,
-        create=create,
-        single_file=single_file,
-        permissions=arguments.permissions(group, mode),
-        note=out.warn,
-    )
-    with closing(open_store(parse_url(store), options)) as opened:
+def _opened(url: StoreUrl, out: Output, options: Options) -> Iterator[Store]:
+    with closing(open_store(url, replace(options, note=out.warn))) as opened:
         yield opened
 
 
@@ -145,12 +180,15 @@ def set_(
         Optional[str],
         typer.Option(metavar="JSON", help="The whole record; with one ID only."),
     ] = None,
+    ttl: TtlOpt = None,
     single_file: SingleOpt = False,
     group: GroupOpt = None,
     mode: ModeOpt = None,
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
-    """Store records. The store is made if there is none.
+    """Store records. A store in LMDB is made if there is none.
 
     A path is relative to the root of the files. By itself it is stored as it
     is; with --name, --type and so on a JSON record is stored.
@@ -164,8 +202,14 @@ def set_(
           --disposition attachment --header 'Cache-Control: max-age=60'
       sendfilectl set lmdb:/srv/ids 7 --value '{"path":"docs/7.pdf"}'
       echo '{"path":"docs/7.pdf"}' | sendfilectl set lmdb:/srv/ids 7 -
+      sendfilectl set memcached://127.0.0.1:11211 1 a.jpg --ttl 3600
+      sendfilectl set 'memcached://h1*2,h2?distribution=ketama' 1 a.jpg
     """
     out = Output(json)
+    url = parse_url(store)
+    options = arguments.options(
+        url, True, True, single_file, group, mode, ttl, connect_timeout, timeout
+    )
     fields = arguments.record_fields(name, type, disposition, header or [], expires)
     batch: list[Item]
     if value is not None or (len(words) == 2 and words[1] == "-"):
@@ -180,38 +224,55 @@ def set_(
         if fields and len(pairs) > 1:
             raise UsageError("--name, --type and so on go with one ID only")
         batch = [arguments.item_with_fields(i, path, fields) for i, path in pairs]
-    stored = 0
+    outcome = Outcome(len(batch))
     out.on_interrupt(
-        lambda: f"{_count(stored, 'record')} stored",
-        lambda: {"stored": stored},
+        lambda: f"{_count(outcome.count(), 'record')} stored",
+        lambda: {"stored": outcome.count()},
         failure=False,
     )
-    with _opened(store, out, True, True, single_file, group, mode) as opened, shield():
-        opened.put(batch)
-        stored = len(batch)
-    out.result({"ok": True, "stored": stored}, f"stored {_count(stored, 'record')}")
+    with _opened(url, out, options) as opened, shield():
+        opened.put(batch, outcome)
+    stored = outcome.count()
+    document: dict[str, object] = {"ok": not outcome.errors, "stored": stored}
+    if outcome.errors:
+        document["errors"] = [
+            {"id": show(batch[i][0]), "error": str(error)}
+            for i, error in sorted(outcome.errors.items())
+        ]
+    for i, error in sorted(outcome.errors.items()):
+        out.warn(f"{show(batch[i][0])}: not stored: {error}")
+    out.result(document, f"stored {_count(stored, 'record')}")
+    if outcome.errors:
+        raise typer.Exit(1)
 
 
 @app.command()
 def get(
     store: StoreArg,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)],
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Print the path of each ID, or the whole record with --json.
 
-    Exits with 1 if one is missing; the others are printed all the same.
+    Values of Ruby, Python and PHP programs are decoded as nginx does; --json
+    has the value itself, base64, and memcached's flags as well. Exits with 1
+    if an ID is missing; the others are printed all the same.
 
     \b
     Examples:
       sendfilectl get lmdb:/srv/ids 297887
       sendfilectl get lmdb:/srv/ids 1 2 3 --json
+      sendfilectl get memcached://127.0.0.1:11211 297887
     """
     out = Output(json)
+    url = parse_url(store)
+    options = arguments.options(url, connect_timeout=connect_timeout, timeout=timeout)
     wanted, missing = arguments.keys(ids, out)
     records: list[dict[str, object]] = []
     failed = bool(missing)
-    with _opened(store, out) as opened:
+    with _opened(url, out, options) as opened:
         values = opened.get(wanted)
     for key, value in zip(wanted, values):
         if value is None:
@@ -219,7 +280,12 @@ def get(
             missing.append(show(key))
             failed = True
             continue
-        found, wrong = describe(key, value)
+        if isinstance(value, StoreError):
+            out.warn(f"{show(key)}: {value}")
+            records.append({"id": show(key), "error": str(value)})
+            failed = True
+            continue
+        found, wrong = describe(key, value, decoded=True)
         if wrong is None:
             if not json:
                 out.data(decode(value).path)
@@ -237,6 +303,8 @@ def get(
 def del_(
     store: StoreArg,
     ids: Annotated[list[str], typer.Argument(metavar="ID...", show_default=False)],
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Delete records.
@@ -248,25 +316,34 @@ def del_(
       sendfilectl del lmdb:/srv/ids 1 2 3
     """
     out = Output(json)
+    url = parse_url(store)
+    options = arguments.options(
+        url, write=True, connect_timeout=connect_timeout, timeout=timeout
+    )
     wanted, missing = arguments.keys(ids, out)
-    were: list[bool] = []
+    were: list[bool | StoreError] = []
+    errors: list[dict[str, object]] = []
     out.on_interrupt(
-        lambda: f"{_count(sum(were), 'record')} deleted",
-        lambda: {"deleted": sum(were)},
+        lambda: f"{_count(were.count(True), 'record')} deleted",
+        lambda: {"deleted": were.count(True)},
         failure=False,
     )
-    with _opened(store, out, write=True) as opened, shield():
+    with _opened(url, out, options) as opened, shield():
         were = opened.delete(wanted)
     for key, was in zip(wanted, were):
-        if not was:
+        if isinstance(was, StoreError):
+            out.warn(f"{show(key)}: not deleted: {was}")
+            errors.append({"id": show(key), "error": str(was)})
+        elif not was:
             out.warn(f"{show(key)}: not found")
             missing.append(show(key))
-    deleted = sum(were)
-    out.result(
-        {"ok": not missing, "deleted": deleted, "missing": missing},
-        f"deleted {_count(deleted, 'record')}",
-    )
-    if missing:
+    deleted = were.count(True)
+    ok = not missing and not errors
+    document: dict[str, object] = {"ok": ok, "deleted": deleted, "missing": missing}
+    if errors:
+        document["errors"] = errors
+    out.result(document, f"deleted {_count(deleted, 'record')}")
+    if not ok:
         raise typer.Exit(1)
 
 
@@ -278,9 +355,12 @@ def import_(
     ],
     format: FormatOpt = None,
     dry_run: DryRunOpt = False,
+    ttl: TtlOpt = None,
     single_file: SingleOpt = False,
     group: GroupOpt = None,
     mode: ModeOpt = None,
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Store the records of a CSV, TSV or NDJSON file.
@@ -292,18 +372,24 @@ def import_(
     from the first line.
 
     A bad line is reported with its number and passed over; the exit code is
-    then 1. Ctrl-C keeps what was stored and says how much that is. To replace
-    all that a store holds, see publish --from.
+    then 1. So is one that a memcached server does not take. Ctrl-C keeps what
+    was stored and says how much that is. To replace all that a store in LMDB
+    holds, see publish --from.
 
     \b
     Examples:
       sendfilectl import lmdb:/srv/ids files.csv
       psql -c "\\copy (select id, path from files) to stdout csv" |
           sendfilectl import lmdb:/srv/ids - --format csv
+      sendfilectl import memcached://h1,h2,h3 files.csv --ttl 86400
     """
     out = Output(json)
     chosen = arguments.format_name(format)
     url = parse_url(store)
+    options = arguments.options(
+        url, True, True, single_file, group, mode, ttl, connect_timeout, timeout
+    )
+    flags = url.scheme == "memcached"
     result = Result()
     done = "would be stored" if dry_run else "stored"
     out.on_interrupt(
@@ -314,16 +400,24 @@ def import_(
     )
     with source(file) as src:
         if dry_run:
-            load(src, chosen, lambda batch: None, out, result, "checking")
+            load(src, chosen, _store_nothing, out, result, "checking", flags)
         else:
-            with _opened(url.text, out, True, True, single_file, group, mode) as opened:
-                load(src, chosen, opened.put, out, result)
+            with _opened(url, out, options) as opened:
+                load(src, chosen, opened.put, out, result, flags=flags)
     text = f"{_count(result.stored, 'record')} {done}"
     if result.bad:
         text += f", {_count(result.bad, 'bad line')} passed over"
-    out.result({"ok": not result.bad, "dry_run": dry_run, **result.document()}, text)
-    if result.bad:
+    if result.failed:
+        text += f", {result.failed} not; all up to line {result.stored_line} are stored"
+    ok = not result.bad and not result.failed
+    out.result({"ok": ok, "dry_run": dry_run, **result.document()}, text)
+    if not ok:
         raise typer.Exit(1)
+
+
+def _store_nothing(batch: Sequence[Item], outcome: Outcome) -> None:
+    """For a dry run."""
+    outcome.all_stored()
 
 
 @app.command("export")
@@ -333,6 +427,8 @@ def export(
     output: Annotated[
         str, typer.Option("--output", "-o", metavar="FILE", help="- is stdout.")
     ] = "-",
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Print all records, in a form that import takes.
@@ -341,19 +437,25 @@ def export(
     everything: what is not UTF-8 is in path_b64, id_b64 and value_b64. CSV
     and TSV hold any path, but no fields that nginx does not know.
 
+    Of memcached it is all that its LRU crawler lists, in no order: a good
+    copy, not a backup. The time that records have left to live is not in it.
+
     \b
     Examples:
       sendfilectl export lmdb:/srv/ids | head
       sendfilectl export lmdb:/srv/ids -o ids.csv
+      sendfilectl export memcached://h1,h2 | sendfilectl import lmdb:/srv/ids -
     """
     out = Output(json)
+    url = parse_url(store)
+    options = arguments.options(url, connect_timeout=connect_timeout, timeout=timeout)
     chosen = arguments.format_name(format)
     if output != "-":
         chosen = chosen or by_extension(output)
     elif json and chosen not in (None, "ndjson"):
         raise UsageError("--json and another --format to stdout: leave one away")
     writer = Writer(chosen or "ndjson")
-    with _opened(store, out) as opened:
+    with _opened(url, out, options) as opened:
         if output == "-":
             done, skipped = _export(opened, writer, sys.stdout.buffer, out)
         else:
@@ -450,9 +552,12 @@ def scan_(
         bool, typer.Option("--hidden", help="Take names that start with a dot.")
     ] = False,
     dry_run: DryRunOpt = False,
+    ttl: TtlOpt = None,
     single_file: SingleOpt = False,
     group: GroupOpt = None,
     mode: ModeOpt = None,
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Store the files below a directory, by the ID in their names.
@@ -469,6 +574,9 @@ def scan_(
     """
     out = Output(json)
     url = parse_url(store)
+    options = arguments.options(
+        url, True, True, single_file, group, mode, ttl, connect_timeout, timeout
+    )
     rules = Rules(compile_regex(id_regex), strip_zeros, pattern or (), hidden, follow)
     stored = 0
     out.on_interrupt(
@@ -480,20 +588,28 @@ def scan_(
     total = len(found.paths)
     if total and not dry_run:
         with (
-            _opened(url.text, out, True, True, single_file, group, mode) as opened,
+            _opened(url, out, options) as opened,
             out.progress("storing", total) as progress,
         ):
             for batch in batches(items(found), BATCH):
+                outcome = Outcome(len(batch))
                 with shield():
-                    opened.put(batch)
-                    stored += len(batch)
+                    try:
+                        opened.put(batch, outcome)
+                    finally:
+                        stored += outcome.count()
+                for i, error in sorted(outcome.errors.items()):
+                    path = found.paths[batch[i][0]]
+                    found.bad.append((path, f"not stored: {error}"))
+                    out.warn(f"{show(path)}: not stored: {error}")
                 progress(stored)
     elif dry_run and not json:
         for key, value in items(found):
             out.data(key + b"\t" + decode(value).path)
     if not total:
         out.warn(f"{directory}: no file that can be stored")
-    text = f"{_count(total, 'file')} {'would be stored' if dry_run else 'stored'}"
+    done = total if dry_run else stored
+    text = f"{_count(done, 'file')} {'would be stored' if dry_run else 'stored'}"
     for number, what in (
         (found.no_id, "without an ID in the name"),
         (found.links, "symbolic links passed over"),
@@ -505,7 +621,7 @@ def scan_(
         {
             "ok": ok,
             "dry_run": dry_run,
-            "stored": total,
+            "stored": done,
             "no_id": found.no_id,
             "links": found.links,
             "errors": [
@@ -523,7 +639,7 @@ def scan_(
 
 @app.command()
 def publish(
-    store: StoreArg,
+    store: LmdbArg,
     from_: Annotated[
         Optional[str],
         typer.Option(
@@ -622,6 +738,8 @@ def verify(
             help="Accept links that stay below DIR, as http_sendfile_symlinks on.",
         ),
     ] = False,
+    connect_timeout: ConnectTimeoutOpt = None,
+    timeout: TimeoutOpt = None,
     json: JsonOpt = False,
 ) -> None:
     """Check that the file of every record is there, below DIR.
@@ -634,11 +752,13 @@ def verify(
       sendfilectl verify lmdb:/srv/ids /srv/files
     """
     out = Output(json)
+    url = parse_url(store)
+    options = arguments.options(url, connect_timeout=connect_timeout, timeout=timeout)
     verifier = Verifier(directory, symlinks)
     checked = 0
     bad: list[dict[str, object]] = []
     with (
-        _opened(store, out) as opened,
+        _opened(url, out, options) as opened,
         opened.items() as found,
         out.progress("verifying", opened.count()) as progress,
     ):

@@ -8,6 +8,7 @@ import re
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timezone
 
 from sendfilectl.contract import (
@@ -17,7 +18,7 @@ from sendfilectl.contract import (
     decode,
     encode,
     header_allowed,
-    is_marshal,
+    is_wrapped,
     load_object,
     record_from_fields,
     record_with_path,
@@ -26,9 +27,13 @@ from sendfilectl.contract import (
 from sendfilectl.errors import CtlError, Refused, UsageError
 from sendfilectl.formats import FORMATS
 from sendfilectl.output import Output
-from sendfilectl.stores import Item, Permissions
+from sendfilectl.stores import Item, Options, Permissions, StoreUrl
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800, "y": 31536000}
+
+# memcached has times as signed 32-bit numbers
+_TIME_OVERFLOW = 1 << 31
+
 _FROM_NOW = re.compile(r"\+([0-9]{1,9})([smhdwy])")
 
 
@@ -143,7 +148,8 @@ def item_with_value(key: str, value: bytes, out: Output) -> Item:
     try:
         encoded = os.fsencode(key)
         check_key(encoded)
-        if is_marshal(value):
+        if is_wrapped(value):
+            decode(value)
             return encoded, value
         value = value.rstrip(b"\r\n")
         if not value.lstrip().startswith(b"{"):
@@ -170,6 +176,51 @@ def keys(words: Sequence[str], out: Output) -> tuple[list[bytes], list[str]]:
             out.warn(f"{show(key)}: {error}")
             bad.append(show(key))
     return good, bad
+
+
+def options(
+    url: StoreUrl,
+    write: bool = False,
+    create: bool = False,
+    single_file: bool = False,
+    group: str | None = None,
+    mode: str | None = None,
+    ttl: int | None = None,
+    connect_timeout: float | None = None,
+    timeout: float | None = None,
+) -> Options:
+    """How to open a store, by the options of the command line.
+
+    Raises:
+        UsageError: one of them means nothing to a store of this kind.
+    """
+    memcached = url.scheme == "memcached"
+    for name, given, of_memcached in (
+        ("--single-file", single_file, False),
+        ("--group", group, False),
+        ("--mode", mode, False),
+        ("--ttl", ttl, True),
+        ("--connect-timeout", connect_timeout, True),
+        ("--timeout", timeout, True),
+    ):
+        if given not in (None, False) and of_memcached != memcached:
+            kind = "memcached" if of_memcached else "LMDB"
+            hint = "; a record has --expires" if name == "--ttl" else ""
+            raise UsageError(f"{name} is for a store in {kind}, not {url.text}{hint}")
+    if ttl is not None and time.time() + ttl >= _TIME_OVERFLOW:
+        raise UsageError(f"--ttl {ttl}: too long for memcached: leave it away")
+    found = Options(
+        write=write or create,
+        create=create,
+        single_file=single_file,
+        permissions=permissions(group, mode),
+        ttl=ttl,
+    )
+    if connect_timeout is not None:
+        found = replace(found, connect_timeout=connect_timeout)
+    if timeout is not None:
+        found = replace(found, timeout=timeout)
+    return found
 
 
 def permissions(group: str | None, mode: str | None) -> Permissions:

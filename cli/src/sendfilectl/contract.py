@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
+import time
 from dataclasses import dataclass, field
 from re import Pattern
 from typing import NoReturn
 
 from sendfilectl.errors import Refused
+from sendfilectl.unwrap import flags_of, unwrap
 
 MAX_KEY = 250
 MAX_PATH = 4096
@@ -48,8 +50,6 @@ _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 _KEY_BAD = re.compile(rb"[\x00-\x20\x7f]")
 _TEXT_BAD = re.compile("[\x00-\x1f\x7f]")
 _VALUE_BAD = re.compile("[\x00-\x08\x0a-\x1f\x7f]")
-
-_MARSHAL = b"\x04\x08"
 
 
 def show(data: bytes) -> str:
@@ -264,26 +264,50 @@ def _check_fields(record: Record) -> None:
 
 
 def decode(value: bytes) -> Record:
-    """Reads a stored value as nginx does under ``http_sendfile_format auto``.
+    """Reads a stored value as nginx does under ``http_sendfile_format auto``,
+    with the flags that it may have.
 
     Raises:
-        Refused: nginx would answer INVALID, or the value is Ruby Marshal,
-            which sendfilectl does not decode.
+        Refused: nginx would answer INVALID, or take it for missing.
     """
     if not value:
         raise Refused("the value is empty")
     _check_size(value)
-    if value.startswith(_MARSHAL):
-        raise Refused("the value is Ruby Marshal, which sendfilectl does not decode")
-    if value.startswith(b"{"):
-        return record_from_fields(load_object(value), nulls=False)
-    check_path(value)
-    return Record(value)
+    found = unwrap(value, flags_of(value))
+    string = found.string
+    if string.startswith(b"{"):
+        record = record_from_fields(load_object(string), nulls=False)
+    else:
+        check_path(string)
+        record = Record(string)
+    until = found.valid_until
+    if until is not None:
+        if until <= time.time():
+            raise Refused(
+                f"the Rails.cache entry expired at {until}: nginx takes it for missing"
+            )
+        if record.expires is None or record.expires > until:
+            record.expires = until
+    return record
 
 
-def is_marshal(value: bytes) -> bool:
-    """Whether the value is taken for Ruby Marshal, which is not decoded here."""
-    return value.startswith(_MARSHAL)
+def is_wrapped(value: bytes) -> bool:
+    """Whether a value is more than the path or the JSON itself: whether it
+    has flags, or is of Ruby.
+
+    Raises:
+        Refused: it is no string, or broken.
+    """
+    return flags_of(value) != 0 or unwrap(value, 0).string is not value
+
+
+def plain(value: bytes) -> bytes:
+    """A value for a store that has no flags.
+
+    Raises:
+        Refused: it cannot be written without them.
+    """
+    return encode(decode(value)) if flags_of(value) else value
 
 
 def load_object(text: bytes) -> dict[str, object]:

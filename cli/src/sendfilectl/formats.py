@@ -3,7 +3,8 @@
 Every line stands alone: a field holds no line break, so a broken line cannot
 swallow the ones after it. CSV follows RFC 4180 but for that; TSV has no
 quoting at all; CSV and TSV carry any bytes, NDJSON is UTF-8 and has the
-fields ``id_b64``, ``path_b64`` and ``value_b64`` for what is not.
+fields ``id_b64``, ``path_b64`` and ``value_b64`` for what is not. A value
+that carries flags of memcached has them in ``flags`` beside ``value_b64``.
 """
 
 from __future__ import annotations
@@ -23,13 +24,14 @@ from sendfilectl.contract import (
     check_path,
     decode,
     encode,
-    is_marshal,
+    is_wrapped,
     load_object,
     record_from_fields,
     record_with_path,
 )
 from sendfilectl.errors import Refused, UsageError
 from sendfilectl.stores import Item
+from sendfilectl.unwrap import Value, flags_of
 
 FORMATS = ("csv", "tsv", "ndjson")
 COLUMNS = ("id", "path", "type", "name", "disposition", "expires", "headers")
@@ -236,7 +238,7 @@ def parse_object(line: bytes) -> Item:
     if value is not None:
         if any(fields.get(name) is not None for name in ("path", "path_b64")):
             raise Refused("'value_b64' is the whole value: no path beside it")
-        return key, _raw(_base64("value_b64", value))
+        return key, _raw(_base64("value_b64", value), fields.pop("flags", None))
     path = fields.pop("path_b64", None)
     if path is not None:
         if fields.get("path") is not None:
@@ -245,14 +247,20 @@ def parse_object(line: bytes) -> Item:
     return key, encode(record_from_fields(fields))
 
 
-def _raw(value: bytes) -> bytes:
-    """A value to be stored as it is.
+def _raw(value: bytes, flags: object) -> bytes:
+    """A value to be stored as it is, with memcached's flags.
 
     Raises:
         Refused: nginx would not take it.
     """
-    if not is_marshal(value):
-        decode(value)
+    if flags is not None:
+        if not isinstance(flags, int) or isinstance(flags, bool):
+            raise Refused("'flags' is not an integer")
+        if not 0 <= flags < 1 << 32:
+            raise Refused("'flags' is out of range: they have 32 bits")
+        if flags:
+            value = Value(value, flags)
+    decode(value)
     return value
 
 
@@ -284,12 +292,16 @@ def _base64(name: str, value: object) -> bytes:
         raise Refused(f"'{name}' is not base64") from None
 
 
-def describe(key: bytes, value: bytes) -> tuple[dict[str, object], str | None]:
+def describe(
+    key: bytes, value: bytes, decoded: bool = False
+) -> tuple[dict[str, object], str | None]:
     """An item as an object that parse_object() takes back.
 
     Args:
         key: its key.
         value: its value, of whatever kind.
+        decoded: of a value that is not stored as the path or as JSON say what
+            is in it as well, which parse_object() would not take.
 
     Returns:
         The object, and why the value is no record, or None.
@@ -299,20 +311,27 @@ def describe(key: bytes, value: bytes) -> tuple[dict[str, object], str | None]:
         found["id"] = key.decode("utf-8")
     except UnicodeDecodeError:
         found["id_b64"] = base64.b64encode(key).decode("ascii")
+    wrong = None
     try:
         record = decode(value)
+        whole = is_wrapped(value) or any(
+            name in record.extra for name in ("id", "id_b64", "path_b64", "value_b64")
+        )
     except Refused as error:
+        wrong = str(error)
+        whole = True
+    if whole:
         found["value_b64"] = base64.b64encode(value).decode("ascii")
-        return found, str(error)
-    if any(name in record.extra for name in ("id", "id_b64", "path_b64", "value_b64")):
-        found["value_b64"] = base64.b64encode(value).decode("ascii")
-        return found, None
-    try:
-        found["path"] = record.path.decode("utf-8")
-    except UnicodeDecodeError:
-        found["path_b64"] = base64.b64encode(record.path).decode("ascii")
-    found.update(record.fields())
-    return found, None
+        if flags_of(value):
+            found["flags"] = flags_of(value)
+    if wrong is None and (decoded or not whole):
+        try:
+            found["path"] = record.path.decode("utf-8")
+        except UnicodeDecodeError:
+            found["path_b64"] = base64.b64encode(record.path).decode("ascii")
+        for name, field in record.fields().items():
+            found.setdefault(name, field)
+    return found, wrong
 
 
 class Writer:

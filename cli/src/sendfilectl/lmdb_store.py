@@ -24,7 +24,7 @@ import lmdb
 
 from sendfilectl.errors import StoreError
 from sendfilectl.signals import blocking, shield
-from sendfilectl.stores import Item, Options, Permissions, StoreUrl
+from sendfilectl.stores import Item, Options, Outcome, Permissions, StoreUrl
 
 # reserved, not used: the file has the size of its content
 MAP_SIZE = 64 << 30 if sys.maxsize > 2**32 else 1 << 30
@@ -137,12 +137,12 @@ class LmdbStore:
         """The files that are open."""
         return self._files
 
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
+    def get(self, keys: Sequence[bytes]) -> list[bytes | StoreError | None]:
         """The values of some keys, None where there is none."""
         with self._errors(), self._begin() as txn:
             return [txn.get(key) for key in keys]
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[Item], outcome: Outcome | None = None) -> None:
         """Stores some items in one transaction: all of them or none."""
         items = sorted(items, key=itemgetter(0))
         with shield():
@@ -150,6 +150,8 @@ class LmdbStore:
                 try:
                     with self.writing() as txn, txn.cursor() as cursor:
                         cursor.putmulti(items, overwrite=True)
+                    if outcome is not None:
+                        outcome.all_stored()
                     return
                 except lmdb.MapFullError:
                     self._grow()
@@ -164,7 +166,7 @@ class LmdbStore:
             except lmdb.MapFullError:
                 self._grow()
 
-    def delete(self, keys: Sequence[bytes]) -> list[bool]:
+    def delete(self, keys: Sequence[bytes]) -> list[bool | StoreError]:
         """Deletes some keys in one transaction; tells which there were."""
         with shield():
             while True:

@@ -38,6 +38,7 @@ class Interrupted(BaseException):
 class _State:
     installed = False
     depth = 0
+    open = False
     pending: int | None = None
     last_words: Callable[[Interrupted], None] | None = None
 
@@ -57,7 +58,7 @@ def install(last_words: Callable[[Interrupted], None]) -> None:
 
 
 def _handle(signum: int, frame: FrameType | None) -> None:
-    if _State.depth:
+    if _State.depth and not _State.open:
         _State.pending = signum
     else:
         raise Interrupted(signum)
@@ -78,6 +79,23 @@ def shield() -> Iterator[None]:
     if _State.pending is not None and not _State.depth:
         signum, _State.pending = _State.pending, None
         raise Interrupted(signum)
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Lets signals through a shield() while the program waits for a server.
+
+    Raises:
+        Interrupted: a signal came, or had been held back already.
+    """
+    before, _State.open = _State.open, True
+    try:
+        if _State.pending is not None:
+            signum, _State.pending = _State.pending, None
+            raise Interrupted(signum)
+        yield
+    finally:
+        _State.open = before
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """Where IDs are kept: the interface of a store, and the URL that names one.
 
 A new kind of store is one module with a class that has the methods of Store,
-and one line in open_store().
+and two lines in open_store().
 """
 
 from __future__ import annotations
@@ -16,12 +16,45 @@ from typing import (
     Protocol,
 )
 
-from sendfilectl.errors import UsageError
+from sendfilectl.cluster import parse_cluster
+from sendfilectl.errors import StoreError, UsageError
 
+# a value that came with flags, or is to have some, is a Value
 Item = tuple[bytes, bytes]
 
 _SCHEME = re.compile(r"[a-z][a-z0-9_+.-]*")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_WRITE = "write lmdb:/path or memcached://host[:port]"
+
+
+class Outcome:
+    """What becomes of the items of one put(), kept while it goes on, so that
+    it is right as well when an error or a signal ends the call.
+
+    Args:
+        size: how many items there are.
+
+    Attributes:
+        stored: for each item, whether it is in the store for certain.
+        errors: by position, why the store did not take an item.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.stored = bytearray(size)
+        self.errors: dict[int, StoreError] = {}
+
+    def all_stored(self) -> None:
+        """Every item is in the store."""
+        self.stored = bytearray(b"\1") * len(self.stored)
+
+    def count(self) -> int:
+        """How many items are in the store."""
+        return self.stored.count(1)
+
+    def up_to(self) -> int:
+        """How many items are in the store before the first that is not."""
+        first = self.stored.find(0)
+        return len(self.stored) if first < 0 else first
 
 
 class Store(Protocol):
@@ -31,18 +64,24 @@ class Store(Protocol):
     def url(self) -> str:
         """The URL as it was given."""
 
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of some keys, None where there is none."""
+    def get(self, keys: Sequence[bytes]) -> list[bytes | StoreError | None]:
+        """The values of some keys, None where there is none, or why a store
+        of several servers cannot say."""
 
-    def put(self, items: Sequence[Item]) -> None:
+    def put(self, items: Sequence[Item], outcome: Outcome) -> None:
         """Stores some items, replacing what their keys had; all or none where
-        the store can do that. Of one key twice the last one counts."""
+        the store can do that. Of one key twice the last one counts.
 
-    def delete(self, keys: Sequence[bytes]) -> list[bool]:
+        What fails for some items alone is in the outcome; StoreError means
+        that there is no use in going on.
+        """
+
+    def delete(self, keys: Sequence[bytes]) -> list[bool | StoreError]:
         """Deletes some keys and tells which of them there were."""
 
     def items(self) -> AbstractContextManager[Iterator[Item]]:
-        """All items as they are at this moment, in the order of the keys."""
+        """All items as they are at this moment, in the order of the keys, as
+        far as the store can do that."""
 
     def count(self) -> int | None:
         """How many items there are, None if that is not known."""
@@ -82,6 +121,9 @@ class Options:
         create: if there is none, make one (implies write).
         single_file: make it one file in place of a directory.
         permissions: of what is made.
+        ttl: seconds after which what is stored is gone, None for never.
+        connect_timeout: seconds for a connection to a server.
+        timeout: seconds to wait for a server that says nothing.
         note: where to say that something takes long.
     """
 
@@ -89,6 +131,9 @@ class Options:
     create: bool = False
     single_file: bool = False
     permissions: Permissions = Permissions()
+    ttl: int | None = None
+    connect_timeout: float = 1.0
+    timeout: float = 5.0
     note: Callable[[str], None] = lambda text: None
 
 
@@ -100,6 +145,8 @@ class StoreUrl:
         text: as it was given.
         scheme: "lmdb", "memcached".
         rest: what follows the colon; an absolute path for lmdb.
+
+    ``memcached`` has servers, which cluster.py reads.
     """
 
     text: str
@@ -114,18 +161,19 @@ def parse_url(text: str) -> StoreUrl:
         UsageError: it is none, with what to write instead.
     """
     if not text:
-        raise UsageError("the store is empty: write lmdb:/path")
+        raise UsageError(f"the store is empty: {_WRITE}")
     if _CONTROL.search(text):
         raise UsageError(f"the store {text!r} holds a control byte")
     scheme, colon, rest = text.partition(":")
     if not colon or "/" in scheme:
         raise UsageError(f"'{text}' is not a store: write lmdb:{os.path.abspath(text)}")
     if not _SCHEME.fullmatch(scheme):
-        raise UsageError(f"'{text}' is not a store: write lmdb:/path")
+        raise UsageError(f"'{text}' is not a store: {_WRITE}")
     if scheme == "memcached":
+        parse_cluster(text)
         return StoreUrl(text, scheme, rest)
     if scheme != "lmdb":
-        raise UsageError(f"no store is called '{scheme}:': write lmdb:/path")
+        raise UsageError(f"no store is called '{scheme}:': {_WRITE}")
     if rest.startswith("//"):
         if not rest.startswith("///") or rest.startswith("////"):
             raise UsageError(
@@ -145,13 +193,14 @@ def open_store(url: StoreUrl, options: Options) -> Store:
 
     Raises:
         StoreError: it cannot be opened.
-        UsageError: this version cannot do it.
     """
-    if url.scheme == "lmdb":
-        from sendfilectl.lmdb_store import LmdbStore
+    if url.scheme == "memcached":
+        from sendfilectl.memcached_store import MemcachedStore
 
-        return LmdbStore(url, options)
-    raise UsageError(f"{url.scheme} is not supported by this version: write lmdb:/path")
+        return MemcachedStore(url, options)
+    from sendfilectl.lmdb_store import LmdbStore
+
+    return LmdbStore(url, options)
 
 
 def batches(items: Iterator[Item], size: int) -> Iterator[list[Item]]:
