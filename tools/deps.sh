@@ -13,7 +13,7 @@ set -eu
 . "$(dirname -- "$0")/common.sh"
 
 # services that must not start because we install their packages
-services=nginx
+services="nginx memcached"
 
 policy=/usr/sbin/policy-rc.d
 mark='# written by ngx_sendfile tools/deps.sh'
@@ -37,7 +37,8 @@ available() {
 group() {
     case $1 in
         build)
-            printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev
+            printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
+                zlib1g-dev
             if [ -z "${NGINX_SRC:-}" ]; then
                 printf '%s\n' nginx nginx-dev
             fi
@@ -50,7 +51,7 @@ group() {
             printf '%s\n' ca-certificates python3 python3-venv shellcheck
             ;;
         fuzz)
-            printf '%s\n' clang libclang-rt-dev libjansson-dev make
+            printf '%s\n' clang libclang-rt-dev libjansson-dev make zlib1g-dev
             ;;
         asan)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
@@ -63,11 +64,14 @@ group() {
             group fuzz
             group asan
             group bench
-            printf '%s\n' binutils libcmocka-dev openssl procps strace
+            printf '%s\n' binutils libcmocka-dev libssl-dev openssl procps \
+                strace libnginx-mod-http-image-filter \
+                memcached php-cli php-memcached \
+                ruby ruby-activesupport ruby-dalli
             ;;
         bench)
             group run
-            printf '%s\n' procps util-linux wrk
+            printf '%s\n' procps util-linux wrk memcached libnginx-mod-http-lua
             ;;
         *)
             die "no group $1; there are build, run, lint, fuzz, asan, test" \

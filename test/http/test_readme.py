@@ -18,7 +18,8 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +27,9 @@ import pytest
 
 from lib.backend import Reply, Request
 from lib.files import Files
+from lib.memcached import Memcached
 from lib.nginx import REPOSITORY, ConfigCheck, Flavour, Nginx
+from lib.servers import Servers
 from lib.site import INTERNAL, Site
 
 SOURCE = REPOSITORY / "src"
@@ -195,6 +198,7 @@ def statements(text: str) -> Iterator[Statement]:
 # directives of the level http and of no other
 HTTP_ONLY = {
     "geo",
+    "http_sendfile_store",
     "limit_conn_zone",
     "limit_req_zone",
     "log_format",
@@ -288,7 +292,7 @@ def prepare(site: Site, block: Block) -> dict[str, str]:
     levels = Levels().take(text)
     if "http_sendfile_lookup" in text:
         site.variables["LOOKUP"] = ""
-    if "location ^~ /files/" not in text:
+    if not re.search(r"location (\^~ )?/files\b", text):
         levels.server.append(INTERNAL)
     for name in sorted(set(re.findall(r"http_sendfile_fallback +(@\w+)", text))):
         if f"location {name}" not in text:
@@ -765,6 +769,67 @@ def scan(site: Site, block: Block) -> None:
     nginx = site.start("location /file/ { http_sendfile on; %%DIRECT%% }")
     site.assert_file(nginx.get("/file/297887"), 297887)
     assert nginx.get("/file/5").status == 404
+
+
+@contextmanager
+def memcached_servers(site: Site, count: int = 1) -> Iterator[list[Memcached]]:
+    """Make real memcacheds, and close them after nginx."""
+    made = Servers(site)
+    try:
+        yield [made.memcached() for _ in range(count)]
+        site.close()
+    finally:
+        made.close()
+
+
+@scenario("memcached")
+def in_memcached(site: Site, block: Block) -> None:
+    """The memcached, which is at another port here, is asked; /files is internal."""
+    site.html.write_id("files/29/7887.jpg", 297887)
+    with memcached_servers(site) as (memcached,):
+        memcached.put(297887, "29/7887.jpg")
+        site.variables["LOOKUP"] = f"http_sendfile_lookup {memcached.url};"
+        nginx = start(site, block)
+        site.assert_file(nginx.get("/file/297887"), 297887)
+        assert nginx.logged("/file/297887").source == "memcached"
+        assert nginx.get("/file/297888").status == 404
+        assert nginx.get("/files/29/7887.jpg").status == 404
+
+
+@scenario("memcached-servers")
+def in_memcached_servers(site: Site, block: Block) -> None:
+    """Each key is asked for at one of the servers."""
+    ids = range(1, 101)
+    with memcached_servers(site, 3) as servers:
+        text = block.text
+        for number, server in enumerate(servers, 11):
+            text = text.replace(f"memcached://10.0.0.{number}:11211", server.url)
+            server.put_many({str(n): f"{n}.dat" for n in ids})
+        assert "10.0.0." not in text
+        for n in ids:
+            site.files.write_id(f"{n}.dat", n)
+        nginx = start(site, replace(block, text=text))
+        for n in ids:
+            site.assert_file(nginx.get(f"/file/{n}"), n)
+        asked = [server.count("cmd_get") for server in servers]
+        assert sum(asked) == 100
+        assert min(asked) > 0
+
+
+@scenario("fill-memcached")
+def fill_memcached(site: Site, block: Block) -> None:
+    """The commands store what nginx serves."""
+    (site.directory / "files.csv").write_text("8,8.dat\n9,9.dat\n")
+    site.files.write_id("8.dat", 8)
+    with memcached_servers(site) as (memcached,):
+        text = block.text.replace("memcached://127.0.0.1:11211", memcached.url)
+        assert text != block.text
+        assert "29/7887.jpg" in run_shell(text, site.directory)
+        assert memcached.has(9)
+        assert not memcached.has(297887)
+        site.variables["LOOKUP"] = f"http_sendfile_lookup {memcached.url};"
+        nginx = site.start("location /file/ { http_sendfile on; %%DIRECT%% }")
+        site.assert_file(nginx.get("/file/8"), 8)
 
 
 @scenario("names")

@@ -1,0 +1,61 @@
+"""Requests that a worker meets in one and the same turn of its event loop."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from .client import Connection
+from .nginx import Nginx
+from .wait import wait_until
+
+# for the server block: something to ask for that touches nothing
+WARM = "location = /warm { access_log off; return 204; }\n"
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Keep a process from running (SIGSTOP, SIGCONT)."""
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        status = Path(f"/proc/{pid}/stat")
+        wait_until(
+            lambda: status.read_text().rpartition(")")[2].split()[0] == "T",
+            what=f"{pid} to stop",
+        )
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def connections(nginx: Nginx, number: int) -> list[Connection]:
+    """Return connections that nginx has accepted; the server needs WARM."""
+    found = [nginx.connect() for _ in range(number)]
+    for connection in found:
+        assert connection.request("GET", "/warm").status == 204
+    return found
+
+
+def send_at_once(
+    nginx: Nginx, uris: Sequence[str], on: Sequence[Connection] | None = None
+) -> list[Connection]:
+    """Send a GET for each URI so that the only worker sees all at once.
+
+    Args:
+        nginx: with WARM in its server block.
+        uris: at most 500, as many events as a worker takes in a turn.
+        on: the connections to send on; new ones by default.
+
+    Returns:
+        A connection for each URI, its answer unread.
+    """
+    assert len(uris) <= 500
+    found = list(on) if on is not None else connections(nginx, len(uris))
+    (worker,) = nginx.workers()
+    with stopped(worker):
+        for uri, connection in zip(uris, found, strict=True):
+            connection.send_request("GET", uri)
+    return found
