@@ -8,20 +8,21 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
 from bench import machine, report
 from bench.contestants.nginx import NginxProgram
 from bench.load import Wrk
-from bench.model import BenchError
+from bench.model import BenchError, LatencySample, Outcome
 from bench.progress import Reporter, reporter
 from bench.quiet import Patience
 from bench.residency import in_memory
-from bench.runner import Plan, Runner
-from bench.stats import compare
+from bench.runner import LatencyPlan, Plan, Runner
+from bench.stats import Figure, compare, latency_figures, store_figure
 from bench.tables import Setting, Table, lookup
 
 TABLES: dict[str, Callable[[Setting], Table]] = {"lookup": lookup.table}
@@ -30,8 +31,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 CONNECTIONS = 64
 PATIENCE = 60
 
-FULL = Plan(rounds=16, seconds=1, seed=0)
-QUICK = Plan(rounds=1, seconds=1, seed=0, warm_up_requests=0, checks=100)
+FULL = Plan(rounds=14, seconds=1, seed=0)
+QUICK = Plan(
+    rounds=1, seconds=1, seed=0, warm_up_requests=0, checks=100, latency_rounds=1
+)
 
 
 def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -154,14 +157,16 @@ def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
     try:
         with in_memory(table.files) as locked:
             facts["files"] = "locked in memory" if locked else "read beforehand"
-            outcomes = Runner(
+            runner = Runner(
                 table.entries,
                 wrk,
                 plan,
                 directory,
                 progress,
                 _patience(arguments, (worker_core, other_core)),
-            ).run()
+                _latency(table, worker_core, other_core),
+            )
+            outcomes = runner.run()
     finally:
         shutil.rmtree(directory)
     facts["load average before, after"] += f", {machine.load_average():.1f}"
@@ -169,6 +174,8 @@ def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
         table=table,
         outcomes=outcomes,
         ratios=[compare(comparison, outcomes) for comparison in table.comparisons],
+        figures=_figures(table, outcomes, runner.latencies),
+        latencies=runner.latencies,
         plan=plan,
         date=datetime.datetime.now(datetime.UTC).date().isoformat(),
         facts=facts,
@@ -177,6 +184,21 @@ def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
     print(report.summary(record))
     progress.note(f"written: {written[0]}, {written[1]}")
     return all(outcome.measured for outcome in outcomes.values())
+
+
+def _latency(table: Table, worker_core: int, other_core: int) -> LatencyPlan | None:
+    if table.latency is None:
+        return None
+    return LatencyPlan(table.latency, Wrk(other_core, 1), table.keys, worker_core)
+
+
+def _figures(
+    table: Table, outcomes: Mapping[str, Outcome], latencies: Sequence[LatencySample]
+) -> list[Figure]:
+    figures = [store_figure(cost, outcomes) for cost in table.store_costs]
+    if table.latency is not None:
+        figures += latency_figures(table.latency, latencies, outcomes)
+    return figures
 
 
 def _cores() -> tuple[int, int]:
@@ -208,12 +230,11 @@ def _module_missing(program: NginxProgram) -> str | None:
 
 def _plan(arguments: argparse.Namespace) -> Plan:
     plan = QUICK if arguments.quick else FULL
-    return Plan(
+    return replace(
+        plan,
         rounds=arguments.rounds or plan.rounds,
         seconds=arguments.seconds or plan.seconds,
         seed=plan.seed if arguments.seed is None else arguments.seed,
-        checks=plan.checks,
-        spot_checks=plan.spot_checks,
     )
 
 
@@ -230,6 +251,8 @@ def _facts(program: NginxProgram, wrk: Wrk) -> dict[str, str]:
         "server": program.version(),
         "descriptors a worker": str(program.descriptors),
         "load": wrk.version(),
+        "memcached": machine.package_version("memcached"),
+        "libnginx-mod-http-lua": machine.package_version("libnginx-mod-http-lua"),
         "liblmdb0": machine.package_version("liblmdb0"),
         "commit": machine.commit(REPOSITORY),
     }

@@ -61,12 +61,26 @@ class LoadResult:
 
 
 @dataclass(frozen=True)
+class StoreUse:
+    """What one timed run took from the store that the contestant asks.
+
+    ``gets`` keys were asked for and ``hits`` found; ``cpu_ns`` is the CPU time
+    of all threads of the store.
+    """
+
+    gets: int
+    hits: int
+    cpu_ns: int
+
+
+@dataclass(frozen=True)
 class Sample:
     """One timed run of one contestant.
 
     ``cpu_ns`` is the CPU time of the contestant's processes, ``wait_ns`` the
     time they were ready to run but another process had their core;
-    ``major_faults`` are page faults that waited for a disk.
+    ``major_faults`` are page faults that waited for a disk. ``store`` is None
+    if the contestant asks no server.
     """
 
     round: int
@@ -75,6 +89,7 @@ class Sample:
     wait_ns: int
     minor_faults: int = 0
     major_faults: int = 0
+    store: StoreUse | None = None
 
     @property
     def cpu_us_per_request(self) -> float:
@@ -153,3 +168,52 @@ class Comparison:
     of: str
     to: tuple[str, ...]
     goal: float | None = None
+
+
+@dataclass(frozen=True)
+class StoreCost:
+    """The store's own CPU µs per request of a contestant, with its goal."""
+
+    title: str
+    of: str
+    goal: float | None = None
+
+
+@dataclass(frozen=True)
+class LatencySample:
+    """Median latencies in µs of one request at a time on one connection.
+
+    ``of_us`` and ``to_us`` are those of two contestants, ``trip_us`` is a
+    round trip to the store of the first.
+    """
+
+    of_us: float
+    to_us: float
+    trip_us: float
+
+    @property
+    def added_us(self) -> float:
+        """How much longer the first takes than the second."""
+        return self.of_us - self.to_us
+
+    @property
+    def beyond_trip_us(self) -> float:
+        """How much of that is more than the round trip."""
+        return self.added_us - self.trip_us
+
+
+@dataclass(frozen=True)
+class AddedLatency:
+    """Compares two contestants' latencies, one request at a time.
+
+    Args:
+        of: contestant that asks a store.
+        to: contestant that answers the same requests without.
+        goal: µs that ``of`` may take more than ``to`` and a round trip to
+            the store together.
+    """
+
+    title: str
+    of: str
+    to: str
+    goal: float

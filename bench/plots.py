@@ -11,6 +11,7 @@ _COLOURS = {
     "baseline": "#7f8c9b",
     "noise": "#c3cad2",
     "ours": "#1b7f5c",
+    "other": "#8a5fa8",
     "floor": "#d9a441",
 }
 
@@ -19,7 +20,7 @@ _COLOURS = {
 class Row:
     """One bar: its length is the median of ``values``, each value is a dot.
 
-    ``role`` picks the colour: baseline, noise, ours or floor.
+    ``role`` picks the colour: baseline, noise, ours, other or floor.
     """
 
     label: str
@@ -67,7 +68,7 @@ def draw_bars(
             xytext=(6, 0),
             textcoords="offset points",
             va="center",
-            color="white" if row.role in ("ours", "baseline") else "black",
+            color="white" if row.role in ("ours", "baseline", "other") else "black",
         )
     if line is not None:
         axes.axvline(line, color="black", linewidth=0.8, linestyle="--")

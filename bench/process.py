@@ -12,6 +12,10 @@ from bench.model import Address
 
 _POLL = 0.01
 
+# The kernel says nothing if the benchmark was killed before setpriv asked to be
+# told: then there is another parent by now.
+_IF_PARENT_LIVES = '[ "$PPID" = "$1" ] || exit 1; shift; exec "$@"'
+
 
 class Child:
     """A process in a session of its own, bound to one core.
@@ -29,7 +33,11 @@ class Child:
     def __init__(
         self, argv: Sequence[str], *, core: int, output: Path, cwd: Path
     ) -> None:
-        pinned = ["setpriv", "--pdeathsig", "TERM", "taskset", "-c", str(core), *argv]
+        pinned = [
+            *("setpriv", "--pdeathsig", "TERM"),
+            *("sh", "-c", _IF_PARENT_LIVES, "sh", str(os.getpid())),
+            *("taskset", "-c", str(core), *argv),
+        ]
         with output.open("wb") as out:
             self._process = subprocess.Popen(
                 pinned,
@@ -42,7 +50,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """The process ID; setpriv and taskset exec, so it is the program's."""
+        """The process ID; each before it execs, so it is the program's."""
         return self._process.pid
 
     def poll(self) -> int | None:

@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.model import Outcome
+from bench.model import LatencySample, Outcome
 from bench.plots import Row, draw_bars
 from bench.runner import Plan
-from bench.stats import Ratio, Spread, cpu_spread, spread
+from bench.stats import Figure, Ratio, Spread, cpu_spread, spread, store_spread
 from bench.tables import Table
 
 SCHEMA = 1
@@ -46,6 +46,8 @@ class Record:
     plan: Plan
     date: str
     facts: Mapping[str, str]
+    figures: Sequence[Figure] = ()
+    latencies: Sequence[LatencySample] = ()
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,8 @@ def as_json(record: Record) -> dict[str, object]:
             }
             for ratio in record.ratios
         ],
+        "figures": [{**asdict(figure), "met": figure.met} for figure in record.figures],
+        "latencies": [asdict(sample) for sample in record.latencies],
     }
 
 
@@ -139,10 +143,16 @@ def _outcome_json(outcome: Outcome) -> dict[str, object]:
         "cpu_us_per_request": (
             asdict(cpu_spread(outcome)) if outcome.measured else None
         ),
+        "store_cpu_us_per_request": _store_json(outcome),
         "memory": asdict(outcome.memory) if outcome.memory else None,
         "proof": asdict(outcome.proof) if outcome.proof else None,
         "samples": [asdict(sample) for sample in outcome.samples],
     }
+
+
+def _store_json(outcome: Outcome) -> dict[str, float] | None:
+    found = store_spread(outcome) if outcome.measured else None
+    return asdict(found) if found else None
 
 
 def _write_json(record: Record, path: Path) -> None:
@@ -190,7 +200,7 @@ def _write_plot(record: Record, stem: Path) -> list[Path]:
         rows,
         stem,
         title=record.table.title,
-        axis="CPU of the worker, µs per request (dashes: rounds)",
+        axis="CPU of the worker alone, µs per request (dashes: rounds)",
         line=min(baselines, default=None),
     )
 
@@ -208,7 +218,7 @@ def render(record: Record, places: Places, plot: Path | None) -> str:
     if plot is not None:
         parts.append(f"![{record.table.title}]({_link(plot, base)})")
     parts.append(_figures(record))
-    parts.append(_ratio_table(record.ratios))
+    parts += _results(record)
     parts += _notes(record)
     parts.append(_conditions(record, places, base))
     return "\n\n".join(parts)
@@ -216,7 +226,14 @@ def render(record: Record, places: Places, plot: Path | None) -> str:
 
 def summary(record: Record) -> str:
     """Return the figures and ratios for a terminal."""
-    return "\n\n".join([_figures(record), _ratio_table(record.ratios), *_notes(record)])
+    return "\n\n".join([_figures(record), *_results(record), *_notes(record)])
+
+
+def _results(record: Record) -> list[str]:
+    parts = [_ratio_table(record.ratios)]
+    if record.figures:
+        parts.append(_figure_table(record.figures))
+    return parts
 
 
 def _link(path: Path, base: Path) -> str:
@@ -231,12 +248,14 @@ def _figures(record: Record) -> str:
             rate = spread([s.requests_per_second for s in outcome.samples]).median
             p50 = spread([s.load.latency_p50_us for s in outcome.samples]).median
             p99 = spread([s.load.latency_p99_us for s in outcome.samples]).median
+            store = store_spread(outcome)
             wait = spread([s.wait_share for s in outcome.samples])
             rows.append(
                 [
                     outcome.title,
                     f"{cpu.median:.2f}",
                     f"{cpu.low:.2f}–{cpu.high:.2f}",
+                    f"{store.median:.2f}" if store else "",
                     f"{rate:,.0f}",
                     f"{p50:,.0f}",
                     f"{p99:,.0f}",
@@ -246,11 +265,12 @@ def _figures(record: Record) -> str:
                 ]
             )
         else:
-            rows.append([outcome.title, *["–"] * 8])
+            rows.append([outcome.title, *["–"] * 9])
     header = [
         "contestant",
         "CPU µs/request",
         "lowest–highest round",
+        "its store's CPU µs/request",
         "requests/s",
         "p50 µs",
         "p99 µs",
@@ -278,6 +298,24 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
     return _markdown(header, rows)
 
 
+def _figure_table(figures: Sequence[Figure]) -> str:
+    rows = []
+    for figure in figures:
+        if figure.spread is None:
+            cells = ["–", "–", f"not known: {figure.missing}"]
+        else:
+            values = figure.spread
+            verdict = {None: "", True: "met", False: "not met"}[figure.met]
+            cells = [
+                f"{values.median:.2f}",
+                f"{values.low:.2f} to {values.high:.2f}",
+                verdict,
+            ]
+        goal = "" if figure.goal is None else f"≤ {figure.goal:g}"
+        rows.append([figure.title, *cells[:2], goal, cells[2]])
+    return _markdown(["µs", "median", "lowest to highest", "goal", ""], rows)
+
+
 def _ratio_figures(values: Spread) -> list[str]:
     return [f"{values.median:.3f}", f"{values.low:.3f}–{values.high:.3f}"]
 
@@ -298,6 +336,19 @@ def _notes(record: Record) -> list[str]:
             " (up to one more for each connection, cut off at the end): "
             f"{listed}."
         )
+    stores = [o for o in record.outcomes.values() if o.measured and _asked(o)[0]]
+    if stores:
+        listed = "; ".join(
+            f"{o.name}: {sum(s.load.requests for s in o.samples):,} answers,"
+            f" {_asked(o)[0]:,} keys asked for, {_asked(o)[1]:,} found"
+            for o in stores
+        )
+        notes.append(
+            "The store was asked for each request, by its own counters in every timed"
+            " run (1 % less may have shared an answer that was under way; up to 1 %"
+            " and one for each connection more, cut off at the end): "
+            f"{listed}."
+        )
     failures = [o for o in record.outcomes.values() if o.failure is not None]
     if failures:
         listed = "\n".join(
@@ -307,6 +358,12 @@ def _notes(record: Record) -> list[str]:
         )
         notes.append(f"**Not measured:**\n\n{listed}")
     return notes
+
+
+def _asked(outcome: Outcome) -> tuple[int, int]:
+    """Sum what the store counted in all timed runs: asked for, found."""
+    uses = [sample.store for sample in outcome.samples if sample.store is not None]
+    return sum(use.gets for use in uses), sum(use.hits for use in uses)
 
 
 def _conditions(record: Record, places: Places, base: Path) -> str:

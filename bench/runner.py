@@ -4,14 +4,25 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
-from bench.contestants import Contestant
+from bench.contestants import Asked, Contestant, Store
 from bench.cpu import ProcessGone, settled_cpu_time
 from bench.load import LoadGenerator
 from bench.memory import memory
-from bench.model import ContestantError, Failure, LoadResult, Outcome, Sample
+from bench.model import (
+    AddedLatency,
+    ContestantError,
+    Failure,
+    LatencySample,
+    LoadResult,
+    Outcome,
+    Sample,
+    StoreUse,
+)
 from bench.progress import Reporter
-from bench.proof import LoggingContestant, prove
+from bench.proof import LoggingContestant, check_store, prove
 from bench.quiet import Patience
 from bench.verify import verify
 from bench.workload import Workload, covering_indexes, mean_size, random_indexes
@@ -27,10 +38,11 @@ _LOG_STAGE = "its log"
 class Entry:
     """A contestant and its part in a table.
 
-    ``role`` is ``baseline``, ``ours``, ``floor`` or ``noise`` (a copy of
-    another, to show what the machine alone makes of two equals). ``proof``
-    gives a logging copy and the one line that it may log. ``missing`` says
-    why the contestant cannot take part.
+    ``role`` is ``baseline``, ``ours``, ``other``, ``floor`` or ``noise`` (a
+    copy of another, to show what the machine alone makes of two equals).
+    ``proof`` gives a logging copy and the one line that it may log. ``missing``
+    says why the contestant cannot take part. ``store`` is a server that it asks
+    once for each request; several may ask the same.
     """
 
     contestant: Contestant
@@ -39,6 +51,21 @@ class Entry:
     role: str
     proof: tuple[LoggingContestant, str] | None = None
     missing: str | None = None
+    store: Store | None = None
+
+
+@dataclass(frozen=True)
+class LatencyPlan:
+    """How latency is measured: one request at a time, after the timed runs.
+
+    ``keys`` are what the store is asked for in the round trip, on
+    ``worker_core``.
+    """
+
+    what: AddedLatency
+    load: LoadGenerator
+    keys: Sequence[str]
+    worker_core: int
 
 
 @dataclass(frozen=True)
@@ -48,7 +75,8 @@ class Plan:
     ``rounds`` timed runs of ``seconds`` each. Before them every different
     request is made once, or ``warm_up_requests`` evenly spaced ones; 0 for no
     warm-up. ``checks`` answers are compared byte for byte before and after the
-    rounds, ``spot_checks`` after each timed run.
+    rounds, ``spot_checks`` after each timed run. Latency is measured in
+    ``latency_rounds`` of three runs of one second.
     """
 
     rounds: int
@@ -57,6 +85,7 @@ class Plan:
     warm_up_requests: int = 131_072
     checks: int = 500
     spot_checks: int = 20
+    latency_rounds: int = 5
 
 
 class Runner:
@@ -71,6 +100,7 @@ class Runner:
         patience: to wait before each timed run until nothing else runs, and to
             repeat one that was disturbed (another process had the core for
             more than 5 % of the time); by default none.
+        latency: what is measured one request at a time, or None.
     """
 
     def __init__(
@@ -81,6 +111,7 @@ class Runner:
         directory: Path,
         reporter: Reporter,
         patience: Patience | None = None,
+        latency: LatencyPlan | None = None,
     ) -> None:
         self._entries = entries
         self._load = load
@@ -98,6 +129,8 @@ class Runner:
             raise ValueError("two contestants have the same name")
         self._pids: dict[str, frozenset[int]] = {}
         self._heads: dict[str, float] = {}
+        self._latency = latency
+        self.latencies: list[LatencySample] = []
 
     def run(self) -> dict[str, Outcome]:
         """Start, check, warm up, measure in turns, check again, stop.
@@ -109,17 +142,24 @@ class Runner:
         Returns:
             The outcomes by contestant's name.
         """
-        self._reporter.total(len(self._entries) * (self._plan.rounds + 4))
+        latency_rounds = self._plan.latency_rounds if self._latency else 0
+        self._reporter.total(
+            len(self._entries) * (self._plan.rounds + 4) + latency_rounds
+        )
         with ExitStack() as stack:
             for entry in self._entries:
                 stack.callback(entry.contestant.stop)
                 if entry.proof is not None:
                     stack.callback(entry.proof[0].stop)
+                if entry.store is not None:
+                    stack.callback(entry.store.stop)
             self._each("start", self._start)
             self._each("proof", self._prove)
             self._each("warm-up", self._warm_up)
             for number in range(1, self._plan.rounds + 1):
                 self._each(f"round {number}", self._timed_run(number))
+            if self._latency is not None:
+                self._measure_latency(self._latency)
             self._each("final check", self._finish)
         return self._outcomes
 
@@ -149,9 +189,14 @@ class Runner:
         contestant = entry.contestant
         if entry.missing is not None:
             raise ContestantError("missing", entry.missing)
+        if entry.store is not None:
+            entry.store.start(self._directory / entry.store.name)
         contestant.configure(self._own_directory(contestant))
         contestant.start()
-        self._outcomes[contestant.name].configuration = contestant.configuration()
+        configuration = contestant.configuration()
+        if entry.store is not None:
+            configuration += f"\n# {entry.store.command()}\n"
+        self._outcomes[contestant.name].configuration = configuration
         self._pids[contestant.name] = contestant.pids()
         self._heads[contestant.name] = self._verify(entry, "first check", 0)
 
@@ -192,7 +237,7 @@ class Runner:
             result = self._load.run(
                 entry.contestant.address, map(entry.workload.url, rest), 1
             )
-            self._check_load(entry, "warm-up", result, rest)
+            self._check_load(entry, "warm-up", result, rest, self._load)
             asked += result.requests
             if asked >= len(indexes):
                 return
@@ -220,9 +265,11 @@ class Runner:
         address = entry.contestant.address
         urls = [entry.workload.url(index) for index in indexes]
         before = settled_cpu_time(pids)
-        result = self._load.run(address, urls, self._plan.seconds)
-        used = settled_cpu_time(pids) - before
-        self._check_load(entry, stage, result, indexes)
+        with _StoreMeter(entry.store) as meter:
+            result = self._load.run(address, urls, self._plan.seconds)
+            used = settled_cpu_time(pids) - before
+        self._check_load(entry, stage, result, indexes, self._load)
+        meter.check(result, self._load, stage)
         self._check_processes(entry, stage)
         checked = indexes[: self._plan.spot_checks]
         verify(address, entry.workload, checked, stage)
@@ -233,25 +280,75 @@ class Runner:
             used.wait_ns,
             used.minor_faults,
             used.major_faults,
+            meter.use,
         )
 
+    def _measure_latency(self, plan: LatencyPlan) -> None:
+        """Take turns: one contestant, the other, the store itself."""
+        pair = []
+        for name in (plan.what.of, plan.what.to):
+            found = [e for e in self._entries if e.contestant.name == name]
+            if not found or self._outcomes[name].failure is not None:
+                return
+            pair += found
+        of, to = pair
+        for number in range(1, self._plan.latency_rounds + 1):
+            stage = f"latency {number}"
+            self._reporter.step(stage)
+            medians = []
+            for entry in (of, to):
+                try:
+                    medians.append(self._one_at_a_time(entry, plan, number, stage))
+                except ContestantError as error:
+                    return self._fail(entry, error.stage, error.reason)
+                except ProcessGone as error:
+                    return self._fail(entry, stage, str(error))
+            if of.store is None:
+                raise ValueError(f"{plan.what.of} asks no store")
+            try:
+                self._patience.wait()
+                trip = of.store.round_trip_us(plan.keys, plan.worker_core, 1)
+            except ContestantError as error:
+                return self._fail(of, error.stage, error.reason)
+            self.latencies.append(LatencySample(medians[0], medians[1], trip))
+
+    def _one_at_a_time(
+        self, entry: Entry, plan: LatencyPlan, number: int, stage: str
+    ) -> float:
+        """Return the median latency in µs of one second."""
+        indexes = random_indexes(
+            entry.workload, self._plan.seed + number, _URLS_PER_SECOND
+        )
+        urls = map(entry.workload.url, indexes)
+        self._patience.wait()
+        with _StoreMeter(entry.store) as meter:
+            result = plan.load.run(entry.contestant.address, urls, 1)
+        self._check_load(entry, stage, result, indexes, plan.load)
+        meter.check(result, plan.load, stage)
+        return result.latency_p50_us
+
     def _check_load(
-        self, entry: Entry, stage: str, result: LoadResult, indexes: Sequence[int]
+        self,
+        entry: Entry,
+        stage: str,
+        result: LoadResult,
+        indexes: Sequence[int],
+        load: LoadGenerator,
     ) -> None:
         if result.errors:
             errors = ", ".join(f"{n} {kind}" for kind, n in result.errors.items())
             raise ContestantError(stage, f"errors under load: {errors}")
-        if result.requests < self._load.connections:
+        if result.requests < load.connections:
             raise ContestantError(
                 stage,
-                f"only {result.requests} answers to {self._load.connections}"
+                f"only {result.requests} answers to {load.connections}"
                 f" connections in {result.seconds:.1f} s",
             )
         asked = [indexes[i % len(indexes)] for i in range(result.requests)]
         expected = mean_size(entry.workload, asked) + self._heads[entry.contestant.name]
         mean = result.bytes / result.requests
         # Each connection may have been cut off within an answer.
-        tolerance = _SIZE_TOLERANCE + 2 * self._load.connections / result.requests
+        tolerance = _SIZE_TOLERANCE + 2 * load.connections / result.requests
         if abs(mean / expected - 1) > tolerance:
             raise ContestantError(
                 stage,
@@ -277,3 +374,42 @@ class Runner:
         complaints = contestant.complaints()
         if complaints:
             raise ContestantError(_LOG_STAGE, complaints[-1])
+
+
+class _StoreMeter:
+    """What a store counts and costs while the context lasts.
+
+    Args:
+        store: None if there is none; then :attr:`use` is None.
+    """
+
+    def __init__(self, store: Store | None) -> None:
+        self._store = store
+        self.use: StoreUse | None = None
+
+    def __enter__(self) -> Self:
+        if self._store is not None:
+            self._asked = self._store.asked()
+            self._cpu = settled_cpu_time(self._store.pids())
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._store is not None and error is None:
+            used = settled_cpu_time(self._store.pids()) - self._cpu
+            asked = self._store.asked()
+            self.use = StoreUse(
+                asked.gets - self._asked.gets,
+                asked.hits - self._asked.hits,
+                used.run_ns,
+            )
+
+    def check(self, result: LoadResult, load: LoadGenerator, stage: str) -> None:
+        """Check that each request asked the store; see :func:`check_store`."""
+        if self.use is not None:
+            asked = Asked(self.use.gets, self.use.hits)
+            check_store(result, load.connections, asked, stage)

@@ -4,7 +4,13 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from bench.model import Comparison, Outcome
+from bench.model import (
+    AddedLatency,
+    Comparison,
+    LatencySample,
+    Outcome,
+    StoreCost,
+)
 
 
 @dataclass(frozen=True)
@@ -83,3 +89,80 @@ def compare(comparison: Comparison, outcomes: Mapping[str, Outcome]) -> Ratio:
     if not ratios:
         return Ratio(comparison, to.name, None, "no round has both")
     return Ratio(comparison, to.name, spread(ratios))
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A figure in µs with its spread over the rounds.
+
+    ``missing`` says why there is none.
+    """
+
+    title: str
+    goal: float | None
+    spread: Spread | None
+    missing: str | None = None
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the goal is met; None without a goal or a figure."""
+        if self.goal is None or self.spread is None:
+            return None
+        return self.spread.median <= self.goal
+
+
+def store_spread(outcome: Outcome) -> Spread | None:
+    """Describe the CPU µs per request of the store; None without a store."""
+    values = [
+        sample.store.cpu_ns / 1000 / sample.load.requests
+        for sample in outcome.samples
+        if sample.store is not None
+    ]
+    return spread(values) if values else None
+
+
+def store_figure(cost: StoreCost, outcomes: Mapping[str, Outcome]) -> Figure:
+    """Say what a store spent for a contestant.
+
+    Args:
+        cost: of which contestant.
+        outcomes: by contestant's name.
+    """
+    of = outcomes.get(cost.of)
+    values = store_spread(of) if of is not None and of.measured else None
+    missing = None if values else f"{cost.of} was not measured"
+    return Figure(cost.title, cost.goal, values, missing)
+
+
+def latency_figures(
+    latency: AddedLatency,
+    samples: Sequence[LatencySample],
+    outcomes: Mapping[str, Outcome],
+) -> list[Figure]:
+    """Say how much longer one contestant takes than another, and the parts.
+
+    Args:
+        latency: which.
+        samples: of each round.
+        outcomes: by contestant's name; a failure of either voids the figures.
+    """
+    for name in (latency.of, latency.to):
+        if name not in outcomes or not outcomes[name].measured:
+            missing = f"{name} was not measured"
+            return [Figure(latency.title, latency.goal, None, missing)]
+    if not samples:
+        missing = "no latency was measured"
+        return [Figure(latency.title, latency.goal, None, missing)]
+    of, to = outcomes[latency.of].title, outcomes[latency.to].title
+    return [
+        Figure(
+            f"latency, one at a time: {of}", None, spread([s.of_us for s in samples])
+        ),
+        Figure(
+            f"latency, one at a time: {to}", None, spread([s.to_us for s in samples])
+        ),
+        Figure("a round trip to the store", None, spread([s.trip_us for s in samples])),
+        Figure(
+            latency.title, latency.goal, spread([s.beyond_trip_us for s in samples])
+        ),
+    ]

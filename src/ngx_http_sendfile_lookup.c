@@ -44,7 +44,7 @@ struct ngx_http_sendfile_lookup_s {
     ngx_event_t                       timer;
     ngx_msec_t                        timeout;
     ngx_http_sendfile_lookup_state_e  state;
-    u_char                            key[1];
+    u_char                            key[NSF_MAX_KEY];
 };
 
 
@@ -54,6 +54,7 @@ static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_find(
 static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_create(
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
     uint32_t hash);
+static void ngx_http_sendfile_lookup_free(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
@@ -69,8 +70,16 @@ static void ngx_http_sendfile_lookup_leave(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_abandon(ngx_http_sendfile_lookup_t *l);
 
 
+/* as many are kept for the next ones */
+
+#define NGX_HTTP_SENDFILE_LOOKUPS_FREE  1024
+
+
 static ngx_rbtree_t       ngx_http_sendfile_lookups;
 static ngx_rbtree_node_t  ngx_http_sendfile_lookups_sentinel;
+
+static ngx_http_sendfile_lookup_t  *ngx_http_sendfile_lookups_free;
+static ngx_uint_t                   ngx_http_sendfile_lookups_nfree;
 
 
 void
@@ -116,7 +125,7 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
         if (rc != NGX_AGAIN) {
             ngx_http_sendfile_lookup_result(&l->op, rc, res);
-            ngx_free(l);
+            ngx_http_sendfile_lookup_free(l);
             return NGX_OK;
         }
 
@@ -193,10 +202,17 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
 {
     ngx_http_sendfile_lookup_t  *l;
 
-    l = ngx_alloc(offsetof(ngx_http_sendfile_lookup_t, key) + key->len,
-                  ngx_cycle->log);
-    if (l == NULL) {
-        return NULL;
+    l = ngx_http_sendfile_lookups_free;
+
+    if (l) {
+        ngx_http_sendfile_lookups_free = l->op.data;
+        ngx_http_sendfile_lookups_nfree--;
+
+    } else {
+        l = ngx_alloc(sizeof(ngx_http_sendfile_lookup_t), ngx_cycle->log);
+        if (l == NULL) {
+            return NULL;
+        }
     }
 
     ngx_memzero(l, offsetof(ngx_http_sendfile_lookup_t, key));
@@ -219,6 +235,20 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
     l->op.data = l;
 
     return l;
+}
+
+
+static void
+ngx_http_sendfile_lookup_free(ngx_http_sendfile_lookup_t *l)
+{
+    if (ngx_http_sendfile_lookups_nfree == NGX_HTTP_SENDFILE_LOOKUPS_FREE) {
+        ngx_free(l);
+        return;
+    }
+
+    l->op.data = ngx_http_sendfile_lookups_free;
+    ngx_http_sendfile_lookups_free = l;
+    ngx_http_sendfile_lookups_nfree++;
 }
 
 
@@ -299,7 +329,7 @@ ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op, ngx_int_t rc)
     l = op->data;
 
     if (l->state == NGX_HTTP_SENDFILE_LOOKUP_GONE) {
-        ngx_free(l);
+        ngx_http_sendfile_lookup_free(l);
         return;
     }
 
@@ -308,7 +338,7 @@ ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op, ngx_int_t rc)
     ngx_http_sendfile_lookup_result(op, rc, &res);
     ngx_http_sendfile_lookup_tell(l, &res);
 
-    ngx_free(l);
+    ngx_http_sendfile_lookup_free(l);
 }
 
 
@@ -379,6 +409,6 @@ ngx_http_sendfile_lookup_abandon(ngx_http_sendfile_lookup_t *l)
     l->op.gone = 1;
 
     if (l->store->type->cancel(l->store, &l->op) == NGX_OK) {
-        ngx_free(l);
+        ngx_http_sendfile_lookup_free(l);
     }
 }

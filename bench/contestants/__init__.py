@@ -1,5 +1,7 @@
 """The systems that are compared."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -46,3 +48,61 @@ class Contestant(Protocol):
 
     def stop(self) -> None:
         """End all processes of the contestant."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a store counted since it began: keys asked for, keys it had."""
+
+    gets: int
+    hits: int
+
+
+class Store(Protocol):
+    """A server that contestants ask; its CPU time is counted apart.
+
+    start is called before the first contestant that asks it is configured and
+    does nothing if it runs. stop may be called more than once.
+    """
+
+    @property
+    def name(self) -> str:
+        """A short name, usable as a file name."""
+
+    def start(self, directory: Path) -> None:
+        """Start, fill and return when connections are accepted.
+
+        Args:
+            directory: its own; made if it does not exist.
+
+        Raises:
+            ContestantError: it ended, never listened or took not all.
+        """
+
+    def command(self) -> str:
+        """Return the exact command line."""
+
+    def pids(self) -> frozenset[int]:
+        """Return the processes whose CPU counts."""
+
+    def asked(self) -> Asked:
+        """Return what it counted.
+
+        Raises:
+            ContestantError: it does not answer.
+        """
+
+    def round_trip_us(self, keys: Sequence[str], core: int, seconds: float) -> float:
+        """Return the median time in µs of one lookup by a minimal client.
+
+        Args:
+            keys: asked in turn.
+            core: where the client runs.
+            seconds: how long.
+
+        Raises:
+            ContestantError: it does not answer rightly.
+        """
+
+    def stop(self) -> None:
+        """End it."""

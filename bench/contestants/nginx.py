@@ -4,6 +4,7 @@ import os
 import re
 import resource
 import subprocess
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -100,8 +101,10 @@ class Nginx:
     Args:
         name: short name, unique in its table.
         program: which nginx.
-        server: lines of the ``server`` block.
+        server: lines of the ``server`` block, or what returns them when they
+            are needed: the address of a store is not known before it runs.
         needs_module: whether the module is loaded.
+        others: further modules to load.
         log_format: if given, each request is logged in this format (buffered)
             to :attr:`access_log`; else access_log is off.
     """
@@ -110,15 +113,17 @@ class Nginx:
         self,
         name: str,
         program: NginxProgram,
-        server: str,
+        server: str | Callable[[], str],
         *,
         needs_module: bool = False,
+        others: Sequence[Path] = (),
         log_format: str | None = None,
     ) -> None:
         self._name = name
         self._program = program
         self._server = server
         self._needs_module = needs_module
+        self._others = others
         self._log_format = log_format
         self._directory: Path | None = None
         self._address: Address | None = None
@@ -135,6 +140,7 @@ class Nginx:
             self._program,
             self._server,
             needs_module=self._needs_module,
+            others=self._others,
             log_format=log_format,
         )
 
@@ -174,7 +180,10 @@ class Nginx:
 
     def configuration(self) -> str:
         """Return nginx.conf."""
-        module = self._program.module if self._needs_module else None
+        modules = list(self._others)
+        if self._needs_module and self._program.module is not None:
+            modules.append(self._program.module)
+        server = self._server() if callable(self._server) else self._server
         log = "    access_log off;\n"
         if self._log_format is not None:
             log = (
@@ -183,7 +192,7 @@ class Nginx:
             )
         return _TEMPLATE.format(
             name=self._name,
-            load_module=f"load_module {module};\n" if module else "",
+            load_module="".join(f"load_module {module};\n" for module in modules),
             user="user root;\n" if os.geteuid() == 0 else "",
             mask="1" + "0" * self._program.worker_core,
             descriptors=self._program.descriptors,
@@ -192,7 +201,7 @@ class Nginx:
             port=self.address.port,
             server="".join(
                 f"        {line}\n" if line else "\n"
-                for line in self._server.strip().splitlines()
+                for line in server.strip().splitlines()
             ),
         )
 

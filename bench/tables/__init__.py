@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contestants.nginx import NginxProgram
-from bench.model import Comparison
+from bench.model import AddedLatency, Comparison, StoreCost
 from bench.runner import Entry
 
 
@@ -29,7 +29,8 @@ class Table:
     """One published table.
 
     ``about`` is Markdown that says what is measured. ``files`` are kept in
-    memory while it is.
+    memory while it is. ``store_costs`` and ``latency`` are published too;
+    ``keys`` are what the store is asked for in a round trip.
     """
 
     name: str
@@ -38,3 +39,6 @@ class Table:
     entries: Sequence[Entry]
     comparisons: Sequence[Comparison]
     files: Sequence[Path] = ()
+    store_costs: Sequence[StoreCost] = ()
+    latency: AddedLatency | None = None
+    keys: Sequence[str] = ()

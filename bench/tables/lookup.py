@@ -1,8 +1,12 @@
 """Table lookup: a file by its ID against nginx serving the same file by path."""
 
+from collections.abc import Callable
+
+from bench.contestants import openresty
+from bench.contestants.memcached import Memcached
 from bench.contestants.nginx import Nginx
 from bench.dataset import FileSet, IdStore, build_files, build_store
-from bench.model import Comparison
+from bench.model import AddedLatency, Comparison, StoreCost
 from bench.runner import Entry
 from bench.tables import Setting, Table
 from bench.workload import EmptyWorkload, IdWorkload, PathWorkload
@@ -13,20 +17,26 @@ LARGE = 10_000_000
 QUICK_LARGE = 100_000
 
 _PROOF_FORMAT = "$sendfile_source $sendfile_status"
-_PROOF_LINE = "lmdb HIT"
 
 _OPEN_FILES = 30_000
 _OTHER_DESCRIPTORS = 1_500
 
 _ABOUT = """\
-A file is asked for by its ID and found in an LMDB store on every request (no
-cache), against nginx serving the same files by their paths. One worker has a
+A file is asked for by its ID and found in a store on every request (no cache),
+LMDB or memcached, against nginx serving the same files by their paths. One worker has a
 core of its own; wrk and everything else share the other. {files:,} files of 1 to
 9 KB, random IDs, 64 keep-alive connections; `sendfile on`, `tcp_nopush on`,
 `access_log off` on both sides. The figure is the CPU time of the worker process
 divided by the answers, so it does not depend on what else the machine does as
 much as a rate would. Contestants take turns. {large} IDs and 1,000 IDs point at
 the same 1,000 files, so that only the number of IDs differs.
+
+memcached holds the {files:,} IDs, runs beside wrk on the other core with Debian's
+settings, and its CPU time, all threads, is counted apart. OpenResty's way is
+Debian's Lua module: a `get` through a pool of kept connections, then `ngx.exec`.
+Latency is the median of one request at a time on one connection (`wrk -c1`); the
+round trip to memcached is one `get` by a blocking client on the worker's core, in
+turn with it.
 """
 
 
@@ -68,14 +78,33 @@ def table(setting: Setting) -> Table:
                 f"ours: {large:,} IDs, {FILES:,} files, redirect",
             )
         )
+    memcached = Memcached(
+        {str(store.id(i)): files.path(store.file_index(i)) for i in range(store.ids)},
+        setting.nginx.other_core,
+    )
+    entries += _memcached_entries(setting, store, memcached)
     entries.append(_floor(setting, store))
     return Table(
         name="lookup",
-        title="A file by its ID: lookup in LMDB on every request",
+        title="A file by its ID: a lookup on every request",
         about=_ABOUT.format(files=FILES, large=f"{large:,}"),
         entries=entries,
         comparisons=_comparisons(setting.quick, large),
         files=[*files.all(), *(store.directory / "data.mdb" for store in stores)],
+        store_costs=[
+            StoreCost(
+                "memcached's CPU for a request: redirect", "memcached-redirect", 2
+            ),
+            StoreCost("memcached's CPU for a request: direct", "memcached-direct"),
+            StoreCost("memcached's CPU for a request: OpenResty's Lua", "lua"),
+        ],
+        latency=AddedLatency(
+            "memcached's latency less LMDB's and a round trip",
+            "memcached-redirect",
+            "redirect",
+            20,
+        ),
+        keys=[str(store.id(i)) for i in range(0, store.ids, 20)],
     )
 
 
@@ -94,6 +123,22 @@ def _comparisons(quick: bool, large: int) -> list[Comparison]:
             ("ids-small",),
             1.12,
         ),
+        Comparison(
+            "memcached, redirect / baseline", "memcached-redirect", baseline, 1.15
+        ),
+        Comparison(
+            "memcached, direct / memcached, redirect",
+            "memcached-direct",
+            ("memcached-redirect",),
+            0.97,
+        ),
+        Comparison(
+            "memcached, redirect / OpenResty's Lua doing the same",
+            "memcached-redirect",
+            ("lua",),
+            0.65,
+        ),
+        Comparison("OpenResty's Lua / baseline", "lua", baseline),
         Comparison("`return 200` / baseline", "floor", baseline),
         Comparison(
             "noise: static, open_file_cache / the same again",
@@ -146,36 +191,49 @@ def _static_entries(setting: Setting, files: FileSet) -> list[Entry]:
 def _redirect(
     setting: Setting, store: IdStore, name: str, title: str, extra: str = ""
 ) -> Entry:
+    server = _redirect_server(f"lmdb:{store.directory}", store.files, extra)
+    return _ours(setting, store, name, title, server)
+
+
+def _redirect_server(url: str, files: FileSet, extra: str = "") -> str:
     inner = "".join(f"    {line}\n" for line in extra.splitlines())
-    server = (
+    return (
         "location /file/ {\n"
         "    http_sendfile on;\n"
-        f"    http_sendfile_lookup lmdb:{store.directory};\n"
+        f"    http_sendfile_lookup {url};\n"
         "    http_sendfile_prefix /files/;\n"
         "}\n"
         "\n"
         "location ^~ /files/ {\n"
         "    internal;\n"
-        f"    alias {store.files.directory}/;\n"
+        f"    alias {files.directory}/;\n"
         f"{inner}"
         "}\n"
     )
-    return _ours(setting, store, name, title, server)
+
+
+def _direct_server(url: str, files: FileSet) -> str:
+    return (
+        "location /file/ {\n"
+        "    http_sendfile on;\n"
+        f"    http_sendfile_lookup {url};\n"
+        f"    http_sendfile_root {files.directory};\n"
+        "}\n"
+    )
 
 
 def _direct(setting: Setting, store: IdStore) -> Entry:
-    server = (
-        "location /file/ {\n"
-        "    http_sendfile on;\n"
-        f"    http_sendfile_lookup lmdb:{store.directory};\n"
-        f"    http_sendfile_root {store.files.directory};\n"
-        "}\n"
-    )
+    server = _direct_server(f"lmdb:{store.directory}", store.files)
     return _ours(setting, store, "direct", "ours: LMDB, direct", server)
 
 
 def _ours(
-    setting: Setting, store: IdStore, name: str, title: str, server: str
+    setting: Setting,
+    store: IdStore,
+    name: str,
+    title: str,
+    server: str | Callable[[], str],
+    memcached: Memcached | None = None,
 ) -> Entry:
     nginx = Nginx(name, setting.nginx, server, needs_module=True)
     return Entry(
@@ -183,9 +241,55 @@ def _ours(
         IdWorkload(store),
         title,
         "ours",
-        proof=(nginx.logging(_PROOF_FORMAT), _PROOF_LINE),
-        missing=setting.module_missing,
+        proof=(
+            nginx.logging(_PROOF_FORMAT),
+            "memcached HIT" if memcached else "lmdb HIT",
+        ),
+        missing=setting.module_missing or (memcached.missing if memcached else None),
+        store=memcached,
     )
+
+
+def _memcached_entries(
+    setting: Setting, store: IdStore, memcached: Memcached
+) -> list[Entry]:
+    files = store.files
+
+    def url() -> str:
+        return f"memcached://{memcached.address.host}:{memcached.address.port}"
+
+    lua = Nginx(
+        "lua",
+        setting.nginx,
+        openresty.server(lambda: memcached.address, files.directory),
+        others=openresty.MODULES,
+    )
+    return [
+        _ours(
+            setting,
+            store,
+            "memcached-redirect",
+            "ours: memcached, redirect",
+            lambda: _redirect_server(url(), files),
+            memcached,
+        ),
+        _ours(
+            setting,
+            store,
+            "memcached-direct",
+            "ours: memcached, direct",
+            lambda: _direct_server(url(), files),
+            memcached,
+        ),
+        Entry(
+            lua,
+            IdWorkload(store),
+            "OpenResty's Lua: memcached, ngx.exec",
+            "other",
+            missing=openresty.missing(setting.nginx) or memcached.missing,
+            store=memcached,
+        ),
+    ]
 
 
 def _floor(setting: Setting, store: IdStore) -> Entry:

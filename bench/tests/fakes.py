@@ -2,9 +2,10 @@
 
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from bench.contestants import Asked
 from bench.model import Address, ContestantError, LoadResult
 from bench.process import Child, free_address, wait_listening
 
@@ -91,6 +92,59 @@ class FakeContestant:
         if self._child is not None:
             self._child.stop()
             self._child = None
+
+
+class FakeStore:
+    """A store whose counters rise by the same at each look.
+
+    It has no process, so it costs nothing.
+
+    Args:
+        gets: keys asked for.
+        hits: keys found.
+        trip_us: of each round trip.
+        broken: if given, it does not start, for this reason.
+    """
+
+    name = "store"
+
+    def __init__(
+        self, gets: int, hits: int, trip_us: float = 1.0, broken: str | None = None
+    ) -> None:
+        self._step = Asked(gets, hits)
+        self._total = Asked(0, 0)
+        self._trip_us = trip_us
+        self._broken = broken
+        self.calls: list[str] = []
+
+    def start(self, directory: Path) -> None:
+        """Remember the call."""
+        self.calls.append("start")
+        if self._broken is not None:
+            raise ContestantError("store", self._broken)
+
+    def command(self) -> str:
+        """Return something."""
+        return "store --fake"
+
+    def pids(self) -> frozenset[int]:
+        """Return none."""
+        return frozenset()
+
+    def asked(self) -> Asked:
+        """Return a total that is one step higher at each call."""
+        self._total = Asked(
+            self._total.gets + self._step.gets, self._total.hits + self._step.hits
+        )
+        return self._total
+
+    def round_trip_us(self, keys: Sequence[str], core: int, seconds: float) -> float:
+        """Return what the test wants."""
+        return self._trip_us
+
+    def stop(self) -> None:
+        """Remember the call."""
+        self.calls.append("stop")
 
 
 class Quiet:

@@ -656,6 +656,12 @@ ngx_http_sendfile_conn_read(ngx_http_sendfile_conn_t *conn)
             ngx_http_sendfile_conn_broken(conn, "answer too long", 0, 1);
             return;
         }
+
+        /* a short read has taken all there was */
+
+        if (!c->read->ready) {
+            break;
+        }
     }
 
     if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
