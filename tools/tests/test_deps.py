@@ -90,7 +90,7 @@ def test_all_there_needs_neither_root_nor_network(machine: Machine) -> None:
 
 
 def test_without_sudo_it_says_what_to_run(machine: Machine) -> None:
-    machine.installed("gcc|make|libc6-dev|nginx*|liblmdb-dev")
+    machine.installed("gcc|make|libc6-dev|nginx*|liblmdb-dev|zlib1g-dev")
     done = machine.deps("build")
     assert done.returncode == 1
     assert "run as root: apt-get install" in done.stderr
@@ -99,7 +99,7 @@ def test_without_sudo_it_says_what_to_run(machine: Machine) -> None:
 
 
 def test_sudo_is_used(machine: Machine) -> None:
-    machine.installed("gcc|make|libc6-dev|nginx*|liblmdb-dev")
+    machine.installed("gcc|make|libc6-dev|nginx*|liblmdb-dev|zlib1g-dev")
     machine.stand_in("sudo", "exit 0")
     done = machine.deps("build")
     assert done.returncode == 0, done.stderr
@@ -116,7 +116,7 @@ def test_headers_where_there_is_no_nginx_dev(machine: Machine) -> None:
 
 
 def test_another_source_needs_no_nginx_packages(machine: Machine) -> None:
-    machine.installed("gcc|make|libc6-dev|liblmdb-dev|libjansson-dev")
+    machine.installed("gcc|make|libc6-dev|liblmdb-dev|libjansson-dev|zlib1g-dev")
     env = {"PATH": str(machine.folder), "NGINX_SRC": "/src/nginx"}
     done = subprocess.run(
         ["/bin/sh", str(ROOT / "tools/deps.sh"), "build"],
