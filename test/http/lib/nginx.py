@@ -34,6 +34,8 @@ from .wait import wait_until
 REPOSITORY = Path(__file__).resolve().parents[3]
 WORKER_USER = "www-data"
 START_ATTEMPTS = 6
+WORKER = "nginx: worker process"
+
 START_TIMEOUT = 20.0
 STOP_TIMEOUT = 20.0
 
@@ -401,23 +403,19 @@ class Nginx:
                     title = Path(f"/proc/{pid}/cmdline").read_bytes()
                 except (FileNotFoundError, ProcessLookupError):
                     continue
-                found[int(pid)] = title.replace(b"\0", b" ").decode().strip()
+                text = title.replace(b"\0", b" ").decode().strip()
+                # under valgrind (NGX_BINARY) nginx cannot set its title
+                found[int(pid)] = WORKER if "valgrind" in text else text
         return found
 
     def workers(self) -> list[int]:
         """Return the process IDs of the workers that accept connections."""
-        return [
-            pid
-            for pid, title in self._children().items()
-            if title == "nginx: worker process"
-        ]
+        return [pid for pid, title in self._children().items() if title == WORKER]
 
     def all_workers(self) -> list[int]:
         """As ``workers``, with those that are shutting down."""
         return [
-            pid
-            for pid, title in self._children().items()
-            if title.startswith("nginx: worker process")
+            pid for pid, title in self._children().items() if title.startswith(WORKER)
         ]
 
     def reload(self, template: str | None = None) -> None:
