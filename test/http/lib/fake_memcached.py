@@ -150,7 +150,8 @@ class Peer(asyncio.Protocol):
         self._transport = transport
         self.fake.joined(self)
         if self.fake.deaf:
-            transport.pause_reading()
+            # after the reader is added, which asyncio does next (Python < 3.12)
+            asyncio.get_running_loop().call_soon(transport.pause_reading)
         self._task = asyncio.ensure_future(self._serve())
 
     def data_received(self, data: bytes) -> None:
