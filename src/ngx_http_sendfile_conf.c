@@ -223,7 +223,6 @@ ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    size_t       len;
     ngx_str_t   *value;
     const char  *err;
 
@@ -248,18 +247,7 @@ ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (ngx_http_script_variables_count(&value[1]) == 0) {
 
-        len = value[1].len;
-
-        if (len > 1 && value[1].data[len - 1] == '/') {
-            len--;
-        }
-
-        if (len > 1) {
-            err = nsf_path_check(value[1].data + 1, len - 1);
-
-        } else {
-            err = (value[1].len > 1) ? "\"//\"" : NULL;
-        }
+        err = nsf_base_check(value[1].data, value[1].len);
 
         if (err == NULL && ngx_strchr(value[1].data, '?')) {
             err = "\"?\" in it";
@@ -327,8 +315,7 @@ ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
             value[1].data[--value[1].len] = '\0';
         }
 
-        err = (value[1].len > 1)
-              ? nsf_path_check(value[1].data + 1, value[1].len - 1) : NULL;
+        err = nsf_base_check(value[1].data, value[1].len);
 
         if (err) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,

@@ -114,7 +114,7 @@ def ruby() -> list[str]:
     """Ruby with Dalli."""
     probe = ["ruby", "-e", "require 'dalli'"]
     if not shutil.which("ruby") or subprocess.run(probe, check=False).returncode:
-        pytest.skip("there is no ruby-dalli on this system")
+        pytest.fail("there is no ruby-dalli on this system")
     return ["ruby", "-e", DALLI, "--"]
 
 
@@ -122,7 +122,7 @@ def php() -> list[str]:
     """PHP with the extension memcached."""
     probe = ["php", "-r", "exit(class_exists('Memcached') ? 0 : 1);"]
     if not shutil.which("php") or subprocess.run(probe, check=False).returncode:
-        pytest.skip("there is no php-memcached on this system")
+        pytest.fail("there is no php-memcached on this system")
     return ["php", "-r", PHP, "--"]
 
 

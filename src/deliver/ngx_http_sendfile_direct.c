@@ -91,8 +91,7 @@ ngx_http_sendfile_direct_root(ngx_http_request_t *r,
 
     if (root->len == 0
         || root->data[0] != '/'
-        || (root->len > 1
-            && nsf_path_check(root->data + 1, root->len - 1) != NULL))
+        || nsf_base_check(root->data, root->len) != NULL)
     {
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_INTERNAL_SERVER_ERROR,

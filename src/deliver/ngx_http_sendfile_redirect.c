@@ -68,8 +68,6 @@ ngx_http_sendfile_redirect_prefix(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *prefix)
 {
-    size_t  len;
-
     if (ngx_http_complex_value(r, slcf->prefix, prefix) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -79,16 +77,9 @@ ngx_http_sendfile_redirect_prefix(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    len = prefix->len;
-
-    if (len > 1 && prefix->data[len - 1] == '/') {
-        len--;
-    }
-
-    if (len == 0
+    if (prefix->len == 0
         || prefix->data[0] != '/'
-        || (len == 1 && prefix->len > 1)
-        || (len > 1 && nsf_path_check(prefix->data + 1, len - 1) != NULL))
+        || nsf_base_check(prefix->data, prefix->len) != NULL)
     {
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_INTERNAL_SERVER_ERROR,

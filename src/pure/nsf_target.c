@@ -78,6 +78,24 @@ nsf_path_segment_check(const unsigned char *seg, size_t len)
 
 
 const char *
+nsf_base_check(const unsigned char *base, size_t len)
+{
+    base++;
+    len--;
+
+    if (len == 0) {
+        return NULL;
+    }
+
+    if (len > 1 && base[len - 1] == '/') {
+        len--;
+    }
+
+    return nsf_path_check(base, len);
+}
+
+
+const char *
 nsf_target_set_path(nsf_target_t *t, const unsigned char *path, size_t len)
 {
     const char  *err;

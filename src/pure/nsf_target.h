@@ -55,6 +55,14 @@ typedef struct {
 const char *nsf_path_check(const unsigned char *path, size_t len);
 
 
+/*
+ * What targets are put below, which the caller knows to start with a "/":
+ * that alone, or with a path as above that may end with one more "/".
+ */
+
+const char *nsf_base_check(const unsigned char *base, size_t len);
+
+
 /* a target of just a path, a slice of the input; NULL or what is wrong */
 
 const char *nsf_target_set_path(nsf_target_t *t, const unsigned char *path,

@@ -5,10 +5,10 @@
  * memcached, in its classic text protocol: one "get k1 k2 ... kn" for all
  * lookups of a turn of the event loop, any number of them in flight.
  *
- * Answers come in the order of the keys, the keys that are missing left out.
- * A key that is not the next one of its batch, or some later one, means that
- * the connection is out of step, and it is given up: a lookup must never get
- * another's value.
+ * An answer holds the keys that are there, most often in the order of the
+ * question; END tells that the others are missing.  A key that is not one of
+ * the batch means that the connection is out of step, and it is given up: a
+ * lookup must never get another's value.
  */
 
 

@@ -249,7 +249,7 @@ def test_on_in_an_if_block(site: Site, delivery: str) -> None:
 def test_one_location_with_fastcgi(site: Site, delivery: str) -> None:
     """Any content handler is the fallback, not only proxy_pass."""
     if not site.flavour.built_with("http_uwsgi_module"):
-        pytest.skip("nginx is built without uwsgi")
+        pytest.fail("nginx is built without uwsgi")
     site.add(297887)
     nginx = site.start(
         """
@@ -600,7 +600,7 @@ def test_page_of_an_id_with_includes(site: Site, delivery: str) -> None:
 def test_addition(site: Site, delivery: str) -> None:
     """The addition module's parts may be IDs."""
     if not site.flavour.built_with("http_addition_module"):
-        pytest.skip("nginx is built without addition")
+        pytest.fail("nginx is built without addition")
     site.add(1)
     site.add(2)
     site.html.write("page.html", b"|page|")

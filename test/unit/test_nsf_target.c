@@ -517,6 +517,42 @@ target_passes_each_error_on(void **state)
 }
 
 
+static void
+base_check(void **state)
+{
+    size_t  i;
+
+    static const char *good[] = { "/", "/a", "/a/", "/a/b", "/a/b/", "/a b/" };
+
+    static const struct {
+        const char  *base;
+        const char  *err;
+    } bad[] = {
+        { "//", "path starts with \"/\"" },
+        { "/a//", "path ends with \"/\"" },
+        { "/a//b", "empty path segment" },
+        { "/..", "\"..\" in path" },
+        { "/a/../b/", "\"..\" in path" },
+        { "/./", "\".\" in path" },
+        { "/a\n", "control byte in path" }
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+        assert_null(nsf_base_check((const unsigned char *) good[i],
+                                   strlen(good[i])));
+    }
+
+    for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_string_equal(nsf_base_check(
+                                (const unsigned char *) bad[i].base,
+                                strlen(bad[i].base)),
+                            bad[i].err);
+    }
+}
+
+
 int
 main(void)
 {
@@ -549,6 +585,7 @@ main(void)
         cmocka_unit_test(path_spaces),
         cmocka_unit_test(path_each_prefix),
         cmocka_unit_test(path_all_short_ones),
+        cmocka_unit_test(base_check),
         cmocka_unit_test(target_has_the_path),
         cmocka_unit_test(target_has_nothing_else),
         cmocka_unit_test(target_of_a_bad_path_is_empty),
