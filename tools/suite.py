@@ -145,7 +145,7 @@ def prepare(*commands: list[str]) -> Callable[[], Result]:
 
 
 def unit() -> Result:
-    """Run the unit tests of src/pure."""
+    """Run the unit tests of src/pure, some of them on the module's own objects."""
     done = run(["make", "--no-print-directory", "-C", "test/unit", "run"])
     return parse_cmocka(done)
 
@@ -272,7 +272,7 @@ STAGES = [
     Stage("asan", prepare(["tools/build-nginx.sh", "asan"]), ("deps",)),
     Stage("static", prepare(["tools/build-nginx.sh", "static"]), ("deps",), True),
     Stage("nginx-1.28", prepare(["make", "-s", "nginx-1.28"]), ("deps",), True),
-    Stage("unit", unit, ("deps",)),
+    Stage("unit", unit, ("deps", "build")),
     Stage("lint", lint, ("deps", "venv")),
     Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
     Stage("cli", pytest("cli", "cli"), ("deps", "venv")),

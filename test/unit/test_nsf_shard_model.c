@@ -1,0 +1,728 @@
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * A shard against a dictionary that forgets nothing, by a long random script.
+ * A get may miss what was evicted; what it finds has to be the latest, byte
+ * for byte, and what was missed once must not come back.
+ */
+
+
+#include <stdio.h>
+
+#include "nsf_test_shard.h"
+
+
+#define SCOPES   3
+#define KEYS     400
+#define NAMES    (SCOPES * KEYS)
+#define TOKENS   32
+
+/* so many keys have one hash */
+
+#define SAME     30
+
+#define NOBODY   ((size_t) -1)
+
+
+typedef struct {
+    nsf_shard_key_t    key;
+    unsigned char      bytes[256];
+
+    /* as far as the dictionary knows */
+    int                present;
+    int                negative;
+    size_t             len;
+    uint64_t           id;
+    uint64_t           valid;
+    uint64_t           limit;
+    uint64_t           mark;
+} name_t;
+
+
+typedef struct {
+    size_t             name;
+    uint32_t           token;
+    unsigned           purged;
+} token_t;
+
+
+typedef struct {
+    uint64_t           hits;
+    uint64_t           negative;
+    uint64_t           misses;
+    uint64_t           lost;
+    uint64_t           late;
+    uint64_t           same;
+    uint64_t           large;
+    uint64_t           purged;
+    uint64_t           dropped;
+} seen_t;
+
+
+typedef struct {
+    nsf_shard_t        sh;
+    unsigned char     *mem;
+    size_t             size;
+
+    /* to look at without leaving a trace */
+    nsf_shard_t        sh2;
+    unsigned char     *mem2;
+
+    unsigned char     *value;
+    size_t             max;
+
+    name_t             names[NAMES];
+    unsigned           purges[KEYS];
+    token_t            tokens[TOKENS];
+
+    uint64_t           now;
+    uint64_t           ids;
+    uint64_t           random;
+    uint64_t           seed;
+    size_t             step;
+    seen_t             seen;
+} model_t;
+
+
+#define model_assert(m, cond)                                                 \
+    do {                                                                      \
+        if (!(cond)) {                                                        \
+            print_error("seed %llu, step %zu of a shard of %zu bytes:\n",     \
+                        (unsigned long long) (m)->seed, (m)->step,            \
+                        (m)->size);                                           \
+            _fail_line(#cond, __FILE__, __LINE__);                            \
+        }                                                                     \
+    } while (0)
+
+
+static void
+_fail_line(const char *text, const char *file, int line)
+{
+    print_error("not so: %s\n", text);
+    _fail(file, line);
+}
+
+
+static void
+model_init(model_t *m, size_t size, uint64_t seed)
+{
+    size_t   i, k, len;
+    name_t  *name;
+
+    memset(m, 0, sizeof(model_t));
+
+    m->size = size;
+    m->seed = seed;
+    m->random = seed;
+    m->now = 1000000;
+    m->max = nsf_shard_max_entry(size);
+
+    m->mem = malloc(size);
+    m->mem2 = malloc(size);
+    m->value = malloc(m->max + 1);
+
+    assert_non_null(m->mem);
+    assert_non_null(m->mem2);
+    assert_non_null(m->value);
+
+    nsf_assert_good(nsf_shard_format(&m->sh, m->mem, size));
+
+    for (i = 0; i < NAMES; i++) {
+        name = &m->names[i];
+        k = i % KEYS;
+
+        /* a scope of no byte, a usual one, and a long one */
+
+        len = (i < KEYS) ? 0 : (i < 2 * KEYS) ? 26 : 101;
+        memset(name->bytes, (int) ('a' + i / KEYS), len);
+
+        name->key.scope.data = name->bytes;
+        name->key.scope.len = len;
+
+        /* every 7th key is a longer one */
+
+        name->key.key.data = name->bytes + len;
+        name->key.key.len = (size_t) snprintf((char *) name->bytes + len, 128,
+                                              "%0*zu", k % 7 ? 1 : 90, k);
+
+        name->key.hash = nsf_test_hash(name->key.key.data,
+                                       name->key.key.len);
+
+        if (k < SAME) {
+            name->key.hash = 0x1234567890abcdefull;
+        }
+    }
+
+    for (i = 0; i < TOKENS; i++) {
+        m->tokens[i].name = NOBODY;
+    }
+}
+
+
+static void
+model_free(model_t *m)
+{
+    free(m->mem);
+    free(m->mem2);
+    free(m->value);
+}
+
+
+static nsf_shard_stat_t
+model_stat(const model_t *m)
+{
+    nsf_shard_stat_t  st;
+
+    nsf_shard_stat(&m->sh, &st);
+
+    return st;
+}
+
+
+static void
+model_copy(model_t *m)
+{
+    memcpy(m->mem2, m->mem, m->size);
+    nsf_assert_good(nsf_shard_attach(&m->sh2, m->mem2, m->size));
+}
+
+
+/* in the copy: whether an entry is there, be it past its limit or not */
+
+static int
+model_peek(model_t *m, const name_t *name)
+{
+    nsf_shard_rc_e     rc;
+    nsf_shard_value_t  v;
+
+    rc = nsf_shard_get(&m->sh2, &name->key, 0, &v, NULL);
+
+    if (rc == NSF_SHARD_NONE) {
+        return 0;
+    }
+
+    model_assert(m, rc == NSF_SHARD_OK);
+    model_assert(m, name->present);
+    model_assert(m, v.len == name->len);
+    model_assert(m, v.negative == (unsigned) name->negative);
+
+    return 1;
+}
+
+
+static name_t *
+model_name(model_t *m)
+{
+    /* some are asked more often than others */
+
+    if (nsf_test_below(&m->random, 3) == 0) {
+        return &m->names[nsf_test_below(&m->random, 60) * (NAMES / 60)];
+    }
+
+    return &m->names[nsf_test_below(&m->random, NAMES)];
+}
+
+
+static size_t
+model_key(const model_t *m, const name_t *name)
+{
+    return (size_t) (name - m->names) % KEYS;
+}
+
+
+static size_t
+model_len(model_t *m, const name_t *name)
+{
+    size_t  most;
+
+    most = m->max - name->key.scope.len - name->key.key.len;
+
+    switch (nsf_test_below(&m->random, 40)) {
+
+    case 0:
+        return 0;
+
+    case 1:
+        return nsf_test_below(&m->random, most + 1);
+
+    case 2:
+        return most;
+
+    case 3:
+        return most + 1;
+
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+        return nsf_test_below(&m->random, most / 8);
+
+    default:
+        return nsf_test_below(&m->random, 80);
+    }
+}
+
+
+static uint64_t
+model_limit(model_t *m)
+{
+    switch (nsf_test_below(&m->random, 8)) {
+
+    case 0:
+        return m->now + nsf_test_below(&m->random, 200);
+
+    case 1:
+        return m->now + nsf_test_below(&m->random, 20000) + 1;
+
+    case 2:
+        return m->now - nsf_test_below(&m->random, 5);
+
+    default:
+        return 0;
+    }
+}
+
+
+/* a fresh token, or one that was taken a while ago */
+
+static uint32_t
+model_token(model_t *m, const name_t *name, int *purged)
+{
+    size_t    i;
+    token_t  *t;
+    uint32_t  token;
+
+    *purged = 0;
+
+    for (i = 0; i < TOKENS; i++) {
+        t = &m->tokens[i];
+
+        if (t->name != NOBODY && &m->names[t->name] == name) {
+            *purged = (t->purged != m->purges[model_key(m, name)]);
+            token = t->token;
+            t->name = NOBODY;
+
+            return token;
+        }
+    }
+
+    return nsf_shard_token(&m->sh, name->key.hash);
+}
+
+
+static void
+model_forget(name_t *name)
+{
+    name->present = 0;
+}
+
+
+/* what changes in the figures, if they are looked at */
+
+static void
+model_put_figures(model_t *m, const nsf_shard_stat_t *before, int there,
+    nsf_shard_rc_e rc)
+{
+    uint64_t          n;
+    nsf_shard_stat_t  st;
+
+    st = model_stat(m);
+    n = before->entries + before->negative;
+
+    if (rc == NSF_SHARD_OK && !there) {
+        n++;
+    }
+
+    if (rc == NSF_SHARD_TOO_LARGE && there) {
+        n--;
+    }
+
+    model_assert(m, st.evicted >= before->evicted);
+    model_assert(m, st.entries + st.negative
+                    == n - (st.evicted - before->evicted));
+    model_assert(m, st.recovered == 0);
+}
+
+
+static void
+model_put(model_t *m)
+{
+    int                purged, figures, there, same;
+    name_t            *name;
+    uint32_t           token;
+    uint64_t           id;
+    nsf_shard_rc_e     rc;
+    nsf_shard_stat_t   before;
+    nsf_shard_value_t  v;
+
+    name = model_name(m);
+    token = model_token(m, name, &purged);
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.negative = (nsf_test_below(&m->random, 5) == 0);
+    v.valid = m->now + nsf_test_below(&m->random, 100);
+    v.limit = model_limit(m);
+    v.mark = nsf_test_random(&m->random);
+
+    id = ++m->ids;
+    same = 0;
+
+    if (!v.negative) {
+        v.len = model_len(m, name);
+        v.data = m->value;
+
+        if (name->present && !name->negative
+            && nsf_test_below(&m->random, 4) == 0)
+        {
+            id = name->id;
+            v.len = name->len;
+            same = 1;
+            m->seen.same++;
+        }
+
+        nsf_test_fill(v.data, v.len, id);
+    }
+
+    figures = (nsf_test_below(&m->random, 4) == 0);
+    there = 0;
+
+    if (figures) {
+        model_copy(m);
+        there = model_peek(m, name);
+        before = model_stat(m);
+    }
+
+    rc = nsf_shard_put(&m->sh, &name->key, m->now, &v, token);
+
+    if (figures) {
+        model_put_figures(m, &before, there, rc);
+
+        if (same && there) {
+            model_assert(m, model_stat(m).bytes == before.bytes);
+        }
+    }
+
+    if (rc == NSF_SHARD_PURGED) {
+
+        /* another key with the same counter may have been purged */
+
+        m->seen.purged++;
+        return;
+    }
+
+    model_assert(m, !purged);
+
+    if (name->key.scope.len + name->key.key.len + v.len > m->max) {
+        model_assert(m, rc == NSF_SHARD_TOO_LARGE);
+
+        m->seen.large++;
+        model_forget(name);
+        return;
+    }
+
+    model_assert(m, rc == NSF_SHARD_OK);
+
+    name->present = 1;
+    name->negative = (int) v.negative;
+    name->len = v.len;
+    name->id = id;
+    name->valid = v.valid;
+    name->limit = v.limit;
+    name->mark = v.mark;
+}
+
+
+static void
+model_get(model_t *m)
+{
+    int                late;
+    name_t            *name;
+    nsf_pool_t        *pool;
+    nsf_shard_rc_e     rc;
+    nsf_test_pool_t    tp;
+    nsf_shard_value_t  v;
+
+    name = model_name(m);
+    late = (name->present && name->limit != 0 && name->limit <= m->now);
+
+    nsf_test_pool_init(&tp, nsf_test_below(&m->random, 50) == 0);
+    pool = nsf_test_below(&m->random, 8) == 0 ? NULL : &tp.pool;
+
+    rc = nsf_shard_get(&m->sh, &name->key, m->now, &v, pool);
+
+    if (rc == NSF_SHARD_MEMORY) {
+        model_assert(m, tp.fail_at == 1 && pool != NULL);
+        model_assert(m, name->present && !late);
+
+    } else if (rc == NSF_SHARD_OK) {
+        model_assert(m, name->present && !late);
+        model_assert(m, tp.fail_at == 0 || tp.calls == 0);
+
+        model_assert(m, v.negative == (unsigned) name->negative);
+        model_assert(m, v.len == name->len);
+        model_assert(m, v.valid == name->valid);
+        model_assert(m, v.limit == name->limit);
+        model_assert(m, v.mark == name->mark);
+
+        if (pool == NULL) {
+            model_assert(m, v.data == NULL);
+
+        } else {
+            model_assert(m, nsf_test_filled(v.data, v.len, name->id));
+        }
+
+        m->seen.hits++;
+        m->seen.negative += v.negative;
+
+    } else {
+        model_assert(m, rc == NSF_SHARD_NONE);
+
+        if (late) {
+            m->seen.late++;
+
+        } else if (name->present) {
+            m->seen.lost++;
+            model_forget(name);
+
+        } else {
+            m->seen.misses++;
+        }
+    }
+
+    nsf_test_pool_free(&tp);
+}
+
+
+static void
+model_del(model_t *m)
+{
+    int      there;
+    name_t  *name;
+
+    name = model_name(m);
+
+    model_copy(m);
+    there = model_peek(m, name);
+
+    model_assert(m, nsf_shard_del(&m->sh, &name->key) == (size_t) there);
+    m->seen.dropped += (unsigned) there;
+
+    model_forget(name);
+}
+
+
+static void
+model_purge(model_t *m)
+{
+    size_t   i, k, n;
+    name_t  *name;
+
+    name = model_name(m);
+    k = model_key(m, name);
+    n = 0;
+
+    model_copy(m);
+
+    for (i = k; i < NAMES; i += KEYS) {
+        n += (size_t) model_peek(m, &m->names[i]);
+        model_forget(&m->names[i]);
+    }
+
+    model_assert(m, nsf_shard_purge(&m->sh, &name->key) == n);
+    m->seen.dropped += n;
+
+    m->purges[k]++;
+}
+
+
+static void
+model_clear(model_t *m)
+{
+    size_t            i;
+    nsf_shard_stat_t  st;
+
+    st = model_stat(m);
+    model_assert(m, nsf_shard_clear(&m->sh) == st.entries + st.negative);
+
+    st = model_stat(m);
+    model_assert(m, st.entries == 0 && st.negative == 0 && st.bytes == 0);
+
+    for (i = 0; i < NAMES; i++) {
+        model_forget(&m->names[i]);
+    }
+
+    for (i = 0; i < KEYS; i++) {
+        m->purges[i]++;
+    }
+}
+
+
+static void
+model_take_token(model_t *m)
+{
+    name_t   *name;
+    token_t  *t;
+
+    name = model_name(m);
+    t = &m->tokens[nsf_test_below(&m->random, TOKENS)];
+
+    t->name = (size_t) (name - m->names);
+    t->token = nsf_shard_token(&m->sh, name->key.hash);
+    t->purged = m->purges[model_key(m, name)];
+}
+
+
+/* the figures against what can be found */
+
+static void
+model_figures(model_t *m)
+{
+    size_t            i;
+    name_t           *name;
+    uint64_t          n, negative, bytes;
+    nsf_shard_stat_t  st;
+
+    n = 0;
+    negative = 0;
+    bytes = 0;
+
+    model_copy(m);
+
+    for (i = 0; i < NAMES; i++) {
+        name = &m->names[i];
+
+        if (!model_peek(m, name)) {
+            continue;
+        }
+
+        bytes += name->key.scope.len + name->key.key.len + name->len;
+
+        if (name->negative) {
+            negative++;
+
+        } else {
+            n++;
+        }
+    }
+
+    st = model_stat(m);
+
+    model_assert(m, st.entries == n);
+    model_assert(m, st.negative == negative);
+    model_assert(m, st.bytes >= bytes && st.bytes < m->size);
+}
+
+
+static void
+model_step(model_t *m)
+{
+    size_t  n;
+
+    n = nsf_test_below(&m->random, 1000);
+
+    if (n < 370) {
+        model_put(m);
+
+    } else if (n < 800) {
+        model_get(m);
+
+    } else if (n < 840) {
+        model_del(m);
+
+    } else if (n < 880) {
+        model_purge(m);
+
+    } else if (n < 940) {
+        model_take_token(m);
+
+    } else if (n < 995) {
+        m->now += nsf_test_below(&m->random, 30);
+
+    } else if (n < 998) {
+        model_figures(m);
+
+    } else if (n < 999) {
+        nsf_assert_good(nsf_shard_attach(&m->sh, m->mem, m->size));
+
+    } else if (nsf_test_below(&m->random, 8) == 0) {
+        model_clear(m);
+    }
+}
+
+
+static void
+model_run(size_t size, size_t steps)
+{
+    model_t          *m;
+    nsf_shard_stat_t  st;
+
+    m = malloc(sizeof(model_t));
+    assert_non_null(m);
+
+    model_init(m, size, nsf_test_seed());
+
+    for (m->step = 0; m->step < steps; m->step++) {
+        model_step(m);
+    }
+
+    model_figures(m);
+
+    /* the script has been everywhere, and the shard is of some use */
+
+    st = model_stat(m);
+
+    print_message("%zu bytes: hits %llu, %llu of them negative, misses %llu,"
+                  " evicted %llu, moved %llu\n", size,
+                  (unsigned long long) m->seen.hits,
+                  (unsigned long long) m->seen.negative,
+                  (unsigned long long) (m->seen.misses + m->seen.lost),
+                  (unsigned long long) st.evicted,
+                  (unsigned long long) st.moved);
+
+    model_assert(m, m->seen.hits > steps / 20);
+    model_assert(m, m->seen.negative > steps / 1000);
+    model_assert(m, m->seen.misses > steps / 100);
+    model_assert(m, m->seen.lost > 0);
+    model_assert(m, m->seen.late > steps / 1000);
+    model_assert(m, m->seen.same > steps / 1000);
+    model_assert(m, m->seen.large > steps / 1000);
+    model_assert(m, m->seen.purged > steps / 1000);
+    model_assert(m, m->seen.dropped > steps / 1000);
+    model_assert(m, st.evicted > 0 && st.moved > 0);
+
+    model_free(m);
+    free(m);
+}
+
+
+static void
+script_in_the_smallest_shard(void **state)
+{
+    (void) state;
+
+    model_run(NSF_SHARD_MIN, 200000);
+}
+
+
+/* an odd size; half of the names find a place */
+
+static void
+script_in_a_larger_shard(void **state)
+{
+    (void) state;
+
+    model_run(200000 + 8, 100000);
+}
+
+
+int
+main(void)
+{
+    static const struct CMUnitTest  tests[] = {
+        cmocka_unit_test(script_in_the_smallest_shard),
+        cmocka_unit_test(script_in_a_larger_shard),
+    };
+
+    return cmocka_run_group_tests_name("nsf_shard_model", tests, NULL, NULL);
+}
