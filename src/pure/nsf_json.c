@@ -45,7 +45,6 @@ static const char *nsf_json_headers(nsf_target_t *t, json_t *headers,
 static const char *nsf_json_header(nsf_target_t *t, const nsf_str_t *name,
     const json_t *value, size_t max, nsf_pool_t *pool);
 static int nsf_json_header_allowed(const nsf_str_t *name);
-static int nsf_json_has_control(const nsf_str_t *s, int tab);
 static int nsf_json_same_name(const unsigned char *a, const unsigned char *b,
     size_t len);
 static unsigned nsf_json_lower(unsigned char c);
@@ -224,7 +223,7 @@ nsf_json_type(nsf_target_t *t, const json_t *value, nsf_pool_t *pool)
 
     s = nsf_json_string(value);
 
-    if (nsf_json_has_control(&s, 0)) {
+    if (nsf_has_control(&s, 0)) {
         return "control byte in \"type\"";
     }
 
@@ -247,7 +246,7 @@ nsf_json_name(nsf_target_t *t, const json_t *value, nsf_pool_t *pool)
 
     s = nsf_json_string(value);
 
-    if (nsf_json_has_control(&s, 0)) {
+    if (nsf_has_control(&s, 0)) {
         return "control byte in \"name\"";
     }
 
@@ -382,14 +381,14 @@ nsf_json_header(nsf_target_t *t, const nsf_str_t *name, const json_t *value,
 
     /* a line break is an attack even in a header that is ignored */
 
-    if (nsf_json_has_control(name, 0)) {
+    if (nsf_has_control(name, 0)) {
         return "control byte in header name";
     }
 
     if (json_is_string(value)) {
         s = nsf_json_string(value);
 
-        if (nsf_json_has_control(&s, 1)) {
+        if (nsf_has_control(&s, 1)) {
             return "control byte in header value";
         }
     }
@@ -478,26 +477,6 @@ nsf_json_header_allowed(const nsf_str_t *name)
     }
 
     return 1;
-}
-
-
-static int
-nsf_json_has_control(const nsf_str_t *s, int tab)
-{
-    size_t  i;
-
-    for (i = 0; i < s->len; i++) {
-
-        if (s->data[i] == '\t' && tab) {
-            continue;
-        }
-
-        if (s->data[i] < 0x20 || s->data[i] == 0x7f) {
-            return 1;
-        }
-    }
-
-    return 0;
 }
 
 

@@ -95,6 +95,26 @@ nsf_base_check(const unsigned char *base, size_t len)
 }
 
 
+int
+nsf_has_control(const nsf_str_t *s, int tab)
+{
+    size_t  i;
+
+    for (i = 0; i < s->len; i++) {
+
+        if (s->data[i] == '\t' && tab) {
+            continue;
+        }
+
+        if (s->data[i] < 0x20 || s->data[i] == 0x7f) {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
 const char *
 nsf_target_set_path(nsf_target_t *t, const unsigned char *path, size_t len)
 {

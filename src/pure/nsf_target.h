@@ -63,6 +63,14 @@ const char *nsf_path_check(const unsigned char *path, size_t len);
 const char *nsf_base_check(const unsigned char *base, size_t len);
 
 
+/*
+ * What no other string of a target has: a byte of 0x00-0x1f or 0x7f, lest it
+ * breaks the line of a header.  With "tab" 1 a tab is none.
+ */
+
+int nsf_has_control(const nsf_str_t *s, int tab);
+
+
 /* a target of just a path, a slice of the input; NULL or what is wrong */
 
 const char *nsf_target_set_path(nsf_target_t *t, const unsigned char *path,
