@@ -18,6 +18,7 @@
 #include "nsf_target.h"
 #include "nsf_record.h"
 #include "ngx_http_sendfile_lookup.h"
+#include "ngx_http_sendfile_zone.h"
 
 
 /* kinds of failure, as http_sendfile_fallback_on names them */
@@ -42,6 +43,12 @@
 #define NGX_HTTP_SENDFILE_ON_METHOD        0x0040
 
 
+/* http_sendfile_cache_use_stale: ON_ERROR, ON_TIMEOUT, and this one */
+
+#define NGX_HTTP_SENDFILE_STALE_OFF        0x0001
+#define NGX_HTTP_SENDFILE_STALE_UPDATING   0x0080
+
+
 typedef enum {
     NGX_HTTP_SENDFILE_REDIRECT = 0,
     NGX_HTTP_SENDFILE_DIRECT
@@ -61,6 +68,7 @@ typedef struct {
     ngx_array_t                     stores;    /* of store_t * */
     ngx_array_t                     types;     /* of store_type_t * */
     ngx_array_t                     enabled;   /* of enabled_t */
+    ngx_array_t                     zones;     /* of zone_t * */
 } ngx_http_sendfile_main_conf_t;
 
 
@@ -91,6 +99,21 @@ typedef struct {
 
     ngx_msec_t                      timeout;
 
+    /* NULL: off */
+    ngx_http_sendfile_zone_t       *cache;
+    ngx_msec_t                      cache_valid;
+    ngx_msec_t                      cache_valid_404;
+    ngx_uint_t                      cache_use_stale;
+    size_t                          cache_body;  /* 0: off */
+    ngx_msec_t                      cache_check;
+
+    /* what records are known by, beside their keys */
+    ngx_str_t                       cache_scope;
+
+    /* http_sendfile_status of this very location */
+    ngx_uint_t                      status;
+    ngx_uint_t                      status_write;
+
     /* for the checks: what stands on this level, and where */
     ngx_uint_t                      has_prefix;
     ngx_uint_t                      has_root;
@@ -99,7 +122,14 @@ typedef struct {
     ngx_http_sendfile_place_t       prefix_place;
     ngx_http_sendfile_place_t       fallback_place;
     ngx_http_sendfile_place_t       fallback_on_place;
+    ngx_http_sendfile_place_t       cache_body_place;
 } ngx_http_sendfile_loc_conf_t;
+
+
+/* of one lookup: the store's own, or that of the location */
+
+#define ngx_http_sendfile_time_limit(slcf)                                    \
+    ((slcf)->store->timeout ? (slcf)->store->timeout : (slcf)->timeout)
 
 
 /* a location with http_sendfile on, for the checks of the whole */
@@ -136,6 +166,9 @@ typedef enum {
     NGX_HTTP_SENDFILE_STATUS_NONE = 0,
     NGX_HTTP_SENDFILE_STATUS_HIT,
     NGX_HTTP_SENDFILE_STATUS_MISS,
+    NGX_HTTP_SENDFILE_STATUS_NEGATIVE,
+    NGX_HTTP_SENDFILE_STATUS_EXPIRED,
+    NGX_HTTP_SENDFILE_STATUS_STALE,
     NGX_HTTP_SENDFILE_STATUS_BYPASS,
     NGX_HTTP_SENDFILE_STATUS_ERROR,
     NGX_HTTP_SENDFILE_STATUS_TIMEOUT,
@@ -173,6 +206,15 @@ typedef struct {
 
     ngx_http_sendfile_waiter_t      waiter;
     ngx_http_cleanup_t             *cleanup;
+
+    /* what the cache knows the record by */
+    nsf_shard_key_t                 name;
+
+    /* a cached record past its time, while the store is asked anew */
+    nsf_target_t                   *stale;
+
+    /* the target is the cache's, and fresh */
+    unsigned                        cached:1;
 
     /* a target has been found and is on its way */
     unsigned                        delivered:1;
@@ -244,6 +286,8 @@ ngx_int_t ngx_http_sendfile_add_variables(ngx_conf_t *cf);
 
 ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
     ngx_str_t *url);
+void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
+    ngx_http_sendfile_place_t *place);
 char *ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_lookup(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -259,6 +303,33 @@ char *ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_sendfile_conf_fallback(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+/* ngx_http_sendfile_cache_conf.c */
+
+char *ngx_http_sendfile_conf_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_cache(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_cache_valid(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_cache_use_stale(ngx_conf_t *cf,
+    ngx_command_t *cmd, void *conf);
+char *ngx_http_sendfile_conf_cache_body(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* what can be said when all has been read */
+
+ngx_int_t ngx_http_sendfile_check_zones(ngx_conf_t *cf);
+ngx_int_t ngx_http_sendfile_check_cache(ngx_conf_t *cf,
+    ngx_http_sendfile_enabled_t *e);
+ngx_int_t ngx_http_sendfile_check_bodies(ngx_conf_t *cf);
+
+
+/* ngx_http_sendfile_status.c */
+
+char *ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 

@@ -37,7 +37,9 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
-    if (ngx_http_sendfile_check_names(cf, smcf) != NGX_OK) {
+    if (ngx_http_sendfile_check_names(cf, smcf) != NGX_OK
+        || ngx_http_sendfile_check_zones(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
@@ -45,7 +47,9 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
 
     for (i = 0; i < smcf->enabled.nelts; i++) {
 
-        if (ngx_http_sendfile_check_store(cf, &e[i]) != NGX_OK) {
+        if (ngx_http_sendfile_check_store(cf, &e[i]) != NGX_OK
+            || ngx_http_sendfile_check_cache(cf, &e[i]) != NGX_OK)
+        {
             return NGX_ERROR;
         }
 
@@ -61,7 +65,7 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
         ngx_http_sendfile_check_fallback_on(cf, e, i);
     }
 
-    return NGX_OK;
+    return ngx_http_sendfile_check_bodies(cf);
 }
 
 

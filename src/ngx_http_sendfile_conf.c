@@ -14,8 +14,6 @@
 #include "ngx_http_sendfile.h"
 
 
-static void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
-    ngx_http_sendfile_place_t *place);
 static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_http_complex_value_t *ngx_http_sendfile_conf_value(ngx_conf_t *cf,
@@ -442,7 +440,7 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-static void
+void
 ngx_http_sendfile_conf_place(ngx_conf_t *cf, ngx_http_sendfile_place_t *place)
 {
     place->file = cf->conf_file->file.name.data;

@@ -13,6 +13,7 @@
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_deliver.h"
+#include "ngx_http_sendfile_record.h"
 #include "nsf_key.h"
 
 
@@ -26,6 +27,11 @@ static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_vanished(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_cached(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static void ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
@@ -33,6 +39,14 @@ static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
 static void ngx_http_sendfile_answer(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_answer_value(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    const char *reason, uint32_t token);
+static void ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_abort(void *data);
@@ -187,7 +201,72 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->store = slcf->store;
 
+    if (slcf->cache && ngx_http_sendfile_cached(r, ctx, slcf) == NGX_OK) {
+        return NGX_OK;
+    }
+
     return ngx_http_sendfile_ask(r, ctx, slcf);
+}
+
+
+/* NGX_OK: the cache has answered, the store need not be asked */
+
+static ngx_int_t
+ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    nsf_target_t  target;
+
+    switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target)) {
+
+    case NGX_HTTP_SENDFILE_RECORD_FRESH:
+        ngx_str_set(&ctx->source, "cache");
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_HIT;
+        ctx->state = NGX_HTTP_SENDFILE_FOUND;
+        ctx->target = target;
+        ctx->cached = 1;
+        return NGX_OK;
+
+    case NGX_HTTP_SENDFILE_RECORD_NEGATIVE:
+        ngx_str_set(&ctx->source, "cache");
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
+                               NGX_HTTP_NOT_FOUND, "not in store");
+        return NGX_OK;
+
+    case NGX_HTTP_SENDFILE_RECORD_STALE:
+        ctx->stale = ngx_palloc(r->pool, sizeof(nsf_target_t));
+
+        if (ctx->stale == NULL) {
+            return NGX_DECLINED;
+        }
+
+        *ctx->stale = target;
+
+        if ((slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_UPDATING)
+            && ngx_http_sendfile_lookup_pending(slcf->store, &ctx->key,
+                                      ngx_http_sendfile_time_limit(slcf),
+                                      slcf->cache))
+        {
+            ngx_http_sendfile_stale(ctx);
+            return NGX_OK;
+        }
+
+        return NGX_DECLINED;
+
+    default: /* NGX_HTTP_SENDFILE_RECORD_NONE */
+        return NGX_DECLINED;
+    }
+}
+
+
+static void
+ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_str_set(&ctx->source, "cache");
+    ctx->status = NGX_HTTP_SENDFILE_STATUS_STALE;
+    ctx->state = NGX_HTTP_SENDFILE_FOUND;
+    ctx->target = *ctx->stale;
 }
 
 
@@ -214,9 +293,41 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         if (rc != NGX_DECLINED) {
             return rc;
         }
+
+        if (ctx->cached
+            && ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
+        {
+            return ngx_http_sendfile_vanished(r, ctx, slcf);
+        }
     }
 
     return ngx_http_sendfile_fallback(r, ctx, slcf);
+}
+
+
+/* the cache's record is not true any more: what does the store say now? */
+
+static ngx_int_t
+ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_int_t  rc;
+
+    ngx_http_sendfile_record_forget(ctx, slcf);
+
+    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+    ngx_str_null(&ctx->source);
+
+    ctx->status = NGX_HTTP_SENDFILE_STATUS_NONE;
+    ctx->failure = 0;
+    ctx->code = 0;
+    ctx->reason = NULL;
+    ctx->err = 0;
+    ctx->cached = 0;
+
+    rc = ngx_http_sendfile_ask(r, ctx, slcf);
+
+    return (rc == NGX_OK) ? ngx_http_sendfile_run(r, ctx, slcf) : rc;
 }
 
 
@@ -338,9 +449,12 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->start = ngx_current_msec;
 
+    if (slcf->cache) {
+        ngx_http_sendfile_record_begin(ctx, slcf);
+    }
+
     rc = ngx_http_sendfile_lookup(slcf->store, &ctx->key,
-                                  slcf->store->timeout ? slcf->store->timeout
-                                                       : slcf->timeout,
+                                  ngx_http_sendfile_time_limit(slcf),
                                   &ctx->waiter, &res);
 
     if (rc == NGX_AGAIN) {
@@ -386,8 +500,6 @@ static void
 ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
-    const char  *reason;
-
     ctx->lookup_time = ngx_current_msec - ctx->start;
     ctx->source = ctx->store->type->scheme;
     ctx->detail = res->detail;
@@ -396,49 +508,90 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     switch (res->rc) {
 
     case NGX_OK:
-        reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
-
-        if (reason == NULL
-            && ctx->target.valid_until
-            && ctx->target.valid_until <= ngx_time())
-        {
-            ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
-            ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
-                                   NGX_HTTP_NOT_FOUND, "record has expired");
-            return;
-        }
-
-        if (reason == NULL) {
-            ctx->state = NGX_HTTP_SENDFILE_FOUND;
-            ctx->status = NGX_HTTP_SENDFILE_STATUS_HIT;
-            return;
-        }
-
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
-        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
-                               NGX_HTTP_BAD_GATEWAY, "invalid record");
-        ctx->detail = reason;
+        ngx_http_sendfile_answer_value(r, ctx, slcf, res);
         return;
 
     case NGX_DECLINED:
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
-        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
-                               NGX_HTTP_NOT_FOUND,
-                               res->reason ? res->reason : "not in store");
+        ngx_http_sendfile_answer_miss(r, ctx, slcf,
+                                      res->reason ? res->reason
+                                                  : "not in store",
+                                      res->token);
         return;
 
     case NGX_HTTP_SENDFILE_TIMEDOUT:
         ctx->status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_TIMEOUT,
                                NGX_HTTP_GATEWAY_TIME_OUT, res->reason);
-        return;
+        break;
 
     default: /* NGX_ERROR */
         ctx->status = NGX_HTTP_SENDFILE_STATUS_ERROR;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
                                NGX_HTTP_BAD_GATEWAY,
                                res->reason ? res->reason : "store error");
+    }
+
+    ngx_http_sendfile_answer_failed(r, ctx, slcf);
+}
+
+
+static void
+ngx_http_sendfile_answer_value(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_result_t *res)
+{
+    const char  *reason;
+
+    reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
+
+    if (reason) {
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
+                               NGX_HTTP_BAD_GATEWAY, "invalid record");
+        ctx->detail = reason;
         return;
+    }
+
+    if (ctx->target.valid_until && ctx->target.valid_until <= ngx_time()) {
+        ngx_http_sendfile_answer_miss(r, ctx, slcf, "record has expired",
+                                      res->token);
+        return;
+    }
+
+    ctx->state = NGX_HTTP_SENDFILE_FOUND;
+    ctx->status = ctx->stale ? NGX_HTTP_SENDFILE_STATUS_EXPIRED
+                             : NGX_HTTP_SENDFILE_STATUS_HIT;
+
+    if (slcf->cache) {
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 0, res->token);
+    }
+}
+
+
+static void
+ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    const char *reason, uint32_t token)
+{
+    ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+    ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
+                           reason);
+
+    if (slcf->cache) {
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, token);
+    }
+}
+
+
+/* the store is down or slow: better an old record than none */
+
+static void
+ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    if (ctx->stale && (slcf->cache_use_stale & ctx->failure)) {
+        ngx_http_sendfile_stale(ctx);
+        ngx_http_sendfile_log_failure(r, ctx, "served stale", NULL, 0);
     }
 }
 

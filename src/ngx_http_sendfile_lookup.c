@@ -2,9 +2,9 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * Lookups in flight of this worker.  Requests for the same key, store and
- * time limit share one.  A lookup lives in its own memory, for the store may
- * hold its operation longer than any request does:
+ * Lookups in flight of this worker.  Requests for the same key, store, scope
+ * and time limit share one.  A lookup lives in its own memory, for the store
+ * may hold its operation longer than any request does:
  *
  *     start --> PENDING -- answer ----> every waiter told, freed
  *                  |------ deadline --> every waiter told,
@@ -43,6 +43,8 @@ struct ngx_http_sendfile_lookup_s {
     ngx_queue_t                       waiters;
     ngx_event_t                       timer;
     ngx_msec_t                        timeout;
+    void                             *scope;
+    uint32_t                          token;
     ngx_http_sendfile_lookup_state_e  state;
     u_char                            key[NSF_MAX_KEY];
 };
@@ -50,15 +52,16 @@ struct ngx_http_sendfile_lookup_s {
 
 static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_find(
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
-    uint32_t hash);
+    void *scope, uint32_t hash);
 static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_create(
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
-    uint32_t hash);
+    ngx_http_sendfile_waiter_t *w, uint32_t hash);
 static void ngx_http_sendfile_lookup_free(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
-    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout);
+    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
+    void *scope);
 static void ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op,
     ngx_int_t rc, ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op,
@@ -104,19 +107,21 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
     if (!store->type->async) {
         ngx_memzero(&op, sizeof(ngx_http_sendfile_op_t));
         op.key = *key;
+        op.generation = w->generation;
 
         rc = store->type->get(store, &op);
 
         ngx_http_sendfile_lookup_result(&op, rc, res);
+        res->token = w->token;
         return NGX_OK;
     }
 
     hash = ngx_crc32_short(key->data, key->len);
 
-    l = ngx_http_sendfile_lookup_find(store, key, timeout, hash);
+    l = ngx_http_sendfile_lookup_find(store, key, timeout, w->scope, hash);
 
     if (l == NULL) {
-        l = ngx_http_sendfile_lookup_create(store, key, timeout, hash);
+        l = ngx_http_sendfile_lookup_create(store, key, timeout, w, hash);
         if (l == NULL) {
             return NGX_ERROR;
         }
@@ -125,6 +130,7 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
         if (rc != NGX_AGAIN) {
             ngx_http_sendfile_lookup_result(&l->op, rc, res);
+            res->token = l->token;
             ngx_http_sendfile_lookup_free(l);
             return NGX_OK;
         }
@@ -137,6 +143,23 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
     ngx_queue_insert_tail(&l->waiters, &w->queue);
 
     return NGX_AGAIN;
+}
+
+
+ngx_uint_t
+ngx_http_sendfile_lookup_pending(ngx_http_sendfile_store_t *store,
+    ngx_str_t *key, ngx_msec_t timeout, void *scope)
+{
+    uint32_t  hash;
+
+    if (!store->type->async) {
+        return 0;
+    }
+
+    hash = ngx_crc32_short(key->data, key->len);
+
+    return ngx_http_sendfile_lookup_find(store, key, timeout, scope, hash)
+           != NULL;
 }
 
 
@@ -165,7 +188,7 @@ ngx_http_sendfile_lookup_cancel(ngx_http_sendfile_waiter_t *w)
 
 static ngx_http_sendfile_lookup_t *
 ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
-    ngx_msec_t timeout, uint32_t hash)
+    ngx_msec_t timeout, void *scope, uint32_t hash)
 {
     ngx_int_t                    rc;
     ngx_rbtree_node_t           *node, *sentinel;
@@ -183,7 +206,7 @@ ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
         l = ngx_rbtree_data(node, ngx_http_sendfile_lookup_t, node);
 
-        rc = ngx_http_sendfile_lookup_cmp(l, store, key, timeout);
+        rc = ngx_http_sendfile_lookup_cmp(l, store, key, timeout, scope);
 
         if (rc == 0) {
             return l;
@@ -198,7 +221,8 @@ ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
 static ngx_http_sendfile_lookup_t *
 ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
-    ngx_str_t *key, ngx_msec_t timeout, uint32_t hash)
+    ngx_str_t *key, ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w,
+    uint32_t hash)
 {
     ngx_http_sendfile_lookup_t  *l;
 
@@ -221,6 +245,8 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
     l->node.key = hash;
     l->store = store;
     l->timeout = timeout;
+    l->scope = w->scope;
+    l->token = w->token;
     ngx_queue_init(&l->waiters);
 
     /* not cancelable: a worker that exits must still answer its requests */
@@ -231,6 +257,7 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
     l->op.key.data = l->key;
     l->op.key.len = key->len;
     l->op.timeout = timeout;
+    l->op.generation = w->generation;
     l->op.done = ngx_http_sendfile_lookup_done;
     l->op.data = l;
 
@@ -270,7 +297,7 @@ ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
             t = ngx_rbtree_data(temp, ngx_http_sendfile_lookup_t, node);
 
             p = (ngx_http_sendfile_lookup_cmp(t, l->store, &l->op.key,
-                                              l->timeout)
+                                              l->timeout, l->scope)
                  < 0)
                 ? &temp->left : &temp->right;
         }
@@ -290,11 +317,12 @@ ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
 }
 
 
-/* the sign of (store, key, timeout) compared with those of the lookup */
+/* the sign of (store, timeout, scope, key) compared with the lookup's */
 
 static ngx_int_t
 ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
-    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout)
+    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
+    void *scope)
 {
     if (store != l->store) {
         return (store < l->store) ? -1 : 1;
@@ -302,6 +330,10 @@ ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
 
     if (timeout != l->timeout) {
         return (timeout < l->timeout) ? -1 : 1;
+    }
+
+    if (scope != l->scope) {
+        return (scope < l->scope) ? -1 : 1;
     }
 
     return ngx_memn2cmp(key->data, l->op.key.data, key->len, l->op.key.len);
@@ -376,6 +408,7 @@ ngx_http_sendfile_lookup_tell(ngx_http_sendfile_lookup_t *l,
     ngx_http_sendfile_waiter_t  *w;
 
     l->state = NGX_HTTP_SENDFILE_LOOKUP_TELLING;
+    res->token = l->token;
 
     while (!ngx_queue_empty(&l->waiters)) {
         q = ngx_queue_head(&l->waiters);

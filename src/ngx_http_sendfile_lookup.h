@@ -18,10 +18,14 @@ typedef struct ngx_http_sendfile_lookup_s  ngx_http_sendfile_lookup_t;
 typedef struct ngx_http_sendfile_waiter_s  ngx_http_sendfile_waiter_t;
 
 
-/* how a lookup ended; the value's bytes are good for the call only */
+/*
+ * How a lookup ended; the value's bytes are good for the call only.  "token"
+ * is that of the waiter that began it.
+ */
 
 typedef struct {
     ngx_int_t                       rc;
+    uint32_t                        token;
     ngx_http_sendfile_value_t       value;
     const char                     *reason;
     const char                     *detail;
@@ -31,7 +35,9 @@ typedef struct {
 
 /*
  * Whoever waits, in memory of its own.  The caller sets "handler" and
- * "data"; "lookup" is not NULL while it waits.
+ * "data"; "lookup" is not NULL while it waits.  A lookup is shared within
+ * a "scope" only, the caller's own, such as a cache that the answer is for,
+ * and carries a "token" of that scope from its beginning to its end.
  */
 
 struct ngx_http_sendfile_waiter_s {
@@ -40,6 +46,9 @@ struct ngx_http_sendfile_waiter_s {
     void                          (*handler)(ngx_http_sendfile_waiter_t *w,
                                         ngx_http_sendfile_result_t *res);
     void                           *data;
+    void                           *scope;
+    uint32_t                        token;
+    ngx_atomic_uint_t               generation;  /* for the store */
 };
 
 
@@ -53,6 +62,11 @@ struct ngx_http_sendfile_waiter_s {
 ngx_int_t ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store,
     ngx_str_t *key, ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
+
+/* whether the next lookup of these would join one that is in flight */
+
+ngx_uint_t ngx_http_sendfile_lookup_pending(ngx_http_sendfile_store_t *store,
+    ngx_str_t *key, ngx_msec_t timeout, void *scope);
 
 /* the handler will not be called; for a waiter that does not wait a no-op */
 

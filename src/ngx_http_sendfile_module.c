@@ -118,6 +118,55 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       offsetof(ngx_http_sendfile_loc_conf_t, timeout),
       &ngx_http_sendfile_timeout_post },
 
+    { ngx_string("http_sendfile_cache_zone"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_cache_zone,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_cache,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache_valid"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE12,
+      ngx_http_sendfile_conf_cache_valid,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache_use_stale"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_1MORE,
+      ngx_http_sendfile_conf_cache_use_stale,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache_body"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_cache_body,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache_check"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_conf_set_msec_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, cache_check),
+      NULL },
+
+    { ngx_string("http_sendfile_status"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_status,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
       ngx_null_command
 };
 
@@ -228,6 +277,9 @@ ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
            != NGX_OK
         || ngx_array_init(&smcf->enabled, cf->pool, 4,
                           sizeof(ngx_http_sendfile_enabled_t))
+           != NGX_OK
+        || ngx_array_init(&smcf->zones, cf->pool, 4,
+                          sizeof(ngx_http_sendfile_zone_t *))
            != NGX_OK)
     {
         return NULL;
@@ -265,7 +317,8 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, has_prefix, has_root, warned, the places
+     *     fallback_code, cache_scope, has_prefix, has_root, warned,
+     *     the places
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -279,6 +332,12 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->fallback = NGX_CONF_UNSET_UINT;
     slcf->fallback_on = NGX_CONF_UNSET_UINT;
     slcf->timeout = NGX_CONF_UNSET_MSEC;
+    slcf->cache = NGX_CONF_UNSET_PTR;
+    slcf->cache_valid = NGX_CONF_UNSET_MSEC;
+    slcf->cache_valid_404 = NGX_CONF_UNSET_MSEC;
+    slcf->cache_use_stale = NGX_CONF_UNSET_UINT;
+    slcf->cache_body = NGX_CONF_UNSET_SIZE;
+    slcf->cache_check = NGX_CONF_UNSET_MSEC;
 
     return slcf;
 }
@@ -313,6 +372,10 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->key_has_id = prev->key_has_id;
     }
 
+    if (conf->cache_body == NGX_CONF_UNSET_SIZE) {
+        conf->cache_body_place = prev->cache_body_place;
+    }
+
     if (conf->fallback_on == NGX_CONF_UNSET_UINT) {
         conf->fallback_on_place = prev->fallback_on_place;
     }
@@ -332,6 +395,16 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->fallback_on, prev->fallback_on,
                               NGX_HTTP_SENDFILE_ON_ALL);
     ngx_conf_merge_msec_value(conf->timeout, prev->timeout, 250);
+    ngx_conf_merge_ptr_value(conf->cache, prev->cache, NULL);
+    ngx_conf_merge_msec_value(conf->cache_valid, prev->cache_valid, 60000);
+    ngx_conf_merge_msec_value(conf->cache_valid_404, prev->cache_valid_404,
+                              1000);
+    ngx_conf_merge_uint_value(conf->cache_use_stale, prev->cache_use_stale,
+                              NGX_HTTP_SENDFILE_ON_ERROR
+                              |NGX_HTTP_SENDFILE_ON_TIMEOUT
+                              |NGX_HTTP_SENDFILE_STALE_UPDATING);
+    ngx_conf_merge_size_value(conf->cache_body, prev->cache_body, 0);
+    ngx_conf_merge_msec_value(conf->cache_check, prev->cache_check, 1000);
 
     if (!conf->enable) {
         return NGX_CONF_OK;

@@ -35,6 +35,16 @@ ngx_int_t ngx_http_sendfile_fallback(ngx_http_request_t *r,
 
 
 /*
+ * The one log line about a failure: "done" says what was done about it,
+ * followed by the code, or by "to" if that is not NULL.
+ */
+
+void ngx_http_sendfile_log_failure(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, const char *done, ngx_str_t *to,
+    ngx_uint_t code);
+
+
+/*
  * Text of a client's for a log: one line, printable, not long.  Returns the
  * number of bytes written to "buf".
  */

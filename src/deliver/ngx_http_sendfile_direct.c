@@ -12,6 +12,8 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_deliver.h"
+#include "ngx_http_sendfile_body.h"
+#include "ngx_http_sendfile_descriptor.h"
 #include "ngx_http_sendfile_root.h"
 
 
@@ -22,34 +24,93 @@
 #endif
 
 
+/* what is to be sent: a file, or a copy of it in memory */
+
+typedef struct {
+    /* "root/path", the name in logs; both are slices of it */
+    ngx_str_t                   name;
+    ngx_str_t                   root;
+    ngx_str_t                   path;
+
+    off_t                       size;
+    time_t                      mtime;
+
+    /* NULL if the data is; "cleanup" ends the use of file->fd */
+    ngx_file_t                 *file;
+    ngx_pool_cleanup_t         *cleanup;
+    u_char                     *data;
+
+    /* the descriptor is no kept one from before */
+    ngx_uint_t                  opened;  /* unsigned  opened:1; */
+} ngx_http_sendfile_content_t;
+
+
 static ngx_int_t ngx_http_sendfile_direct_root(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *root);
+static ngx_int_t ngx_http_sendfile_direct_name(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content);
+static void ngx_http_sendfile_direct_known(
+    ngx_http_sendfile_content_t *content, nsf_shard_key_t *name);
+static ngx_int_t ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content);
+static ngx_int_t ngx_http_sendfile_direct_read(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content, ngx_http_sendfile_body_t *body);
+static void ngx_http_sendfile_direct_memory(
+    ngx_http_sendfile_content_t *content, ngx_http_sendfile_body_t *body);
+static ngx_int_t ngx_http_sendfile_direct_file(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content);
+static ngx_int_t ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content);
+static ngx_uint_t ngx_http_sendfile_direct_shared(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_file_t *file);
+static void ngx_http_sendfile_direct_share(
+    ngx_http_sendfile_content_t *content, ngx_http_sendfile_descriptor_t *d);
+static ngx_int_t ngx_http_sendfile_direct_prepare(ngx_http_request_t *r,
+    ngx_http_sendfile_content_t *content);
 static ngx_int_t ngx_http_sendfile_direct_open(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_file_t *file);
+    ngx_http_sendfile_content_t *content);
+static const char *ngx_http_sendfile_direct_descend(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_content_t *content,
+    ngx_err_t *err);
+static void ngx_http_sendfile_direct_size(
+    ngx_http_sendfile_content_t *content);
 static ngx_uint_t ngx_http_sendfile_direct_code(ngx_err_t err);
 static void ngx_http_sendfile_direct_hints(ngx_http_request_t *r,
     ngx_file_t *file);
 static ngx_int_t ngx_http_sendfile_direct_type(ngx_http_request_t *r,
     nsf_target_t *target);
 static ngx_int_t ngx_http_sendfile_direct_send(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_file_t *file);
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content);
 
 
 ngx_int_t
 ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    ngx_int_t    rc;
-    ngx_file_t  *file;
+    ngx_int_t                    rc;
+    ngx_http_sendfile_content_t  content;
 
-    file = ngx_pcalloc(r->pool, sizeof(ngx_file_t));
-    if (file == NULL) {
-        return NGX_ERROR;
+    ngx_memzero(&content, sizeof(ngx_http_sendfile_content_t));
+
+    rc = ngx_http_sendfile_direct_name(r, ctx, slcf, &content);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
-    rc = ngx_http_sendfile_direct_open(r, ctx, slcf, file);
+    if (slcf->cache && slcf->cache_body) {
+        rc = ngx_http_sendfile_direct_cached(r, ctx, slcf, &content);
+
+    } else {
+        rc = ngx_http_sendfile_direct_file(r, ctx, slcf, &content);
+    }
 
     if (rc != NGX_OK) {
         return rc;
@@ -62,7 +123,7 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     rc = ngx_http_discard_request_body(r);
 
     if (rc == NGX_OK) {
-        rc = ngx_http_sendfile_direct_send(r, ctx, file);
+        rc = ngx_http_sendfile_direct_send(r, ctx, &content);
     }
 
     ngx_http_finalize_request(r, rc);
@@ -103,50 +164,271 @@ ngx_http_sendfile_direct_root(ngx_http_request_t *r,
 }
 
 
-static ngx_int_t
-ngx_http_sendfile_direct_open(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_file_t *file)
-{
-    ngx_int_t                  rc;
-    ngx_err_t                  err;
-    ngx_str_t                  root, path;
-    const char                *reason;
-    ngx_pool_cleanup_t        *cln;
-    ngx_pool_cleanup_file_t   *clnf;
+/*
+ * "root/path", null-terminated, and before it a byte that says how the file
+ * is opened.
+ */
 
-    rc = ngx_http_sendfile_direct_root(r, ctx, slcf, &root);
+static ngx_int_t
+ngx_http_sendfile_direct_name(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    u_char     *p;
+    ngx_int_t   rc;
+
+    rc = ngx_http_sendfile_direct_root(r, ctx, slcf, &content->root);
 
     if (rc != NGX_OK) {
         return rc;
     }
 
-    /* "root/path": the name is for logs, the path is opened */
+    content->path.len = ctx->target.path.len;
+    content->name.len = content->root.len + 1 + content->path.len;
 
-    file->name.len = root.len + 1 + ctx->target.path.len;
-    file->name.data = ngx_pnalloc(r->pool, file->name.len + 1);
-    if (file->name.data == NULL) {
+    p = ngx_pnalloc(r->pool, 1 + content->name.len + 1);
+    if (p == NULL) {
         return NGX_ERROR;
     }
 
-    path.len = ctx->target.path.len;
-    path.data = ngx_cpymem(file->name.data, root.data, root.len);
-    *path.data++ = '/';
-    (void) ngx_cpystrn(path.data, (u_char *) ctx->target.path.data,
-                       path.len + 1);
+    *p++ = slcf->symlinks ? 'L' : 'F';
 
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_pool_cleanup_file_t));
-    if (cln == NULL) {
+    content->name.data = p;
+    p = ngx_cpymem(p, content->root.data, content->root.len);
+    *p++ = '/';
+    content->path.data = p;
+    p = ngx_cpymem(p, ctx->target.path.data, content->path.len);
+    *p = '\0';
+
+    return NGX_OK;
+}
+
+
+/* what bodies and descriptors of a file are known by */
+
+static void
+ngx_http_sendfile_direct_known(ngx_http_sendfile_content_t *content,
+    nsf_shard_key_t *name)
+{
+    name->scope.data = content->name.data - 1;
+    name->scope.len = 1 + content->root.len;
+    name->key.data = content->path.data;
+    name->key.len = content->path.len;
+}
+
+
+/* a body from the cache, if the file is still that; else the file */
+
+static ngx_int_t
+ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    ngx_int_t                 rc, cached;
+    ngx_http_sendfile_body_t  body;
+
+    body.zone = slcf->cache;
+    ngx_http_sendfile_direct_known(content, &body.name);
+
+    cached = ngx_http_sendfile_body_get(&body, slcf->cache_check, r->pool);
+
+    if (cached == NGX_OK) {
+        ngx_http_sendfile_direct_memory(content, &body);
+        return NGX_OK;
+    }
+
+    if (cached == NGX_AGAIN) {
+        rc = ngx_http_sendfile_direct_prepare(r, content);
+
+        if (rc == NGX_OK) {
+            rc = ngx_http_sendfile_direct_open(r, ctx, slcf, content);
+        }
+
+    } else {
+        rc = ngx_http_sendfile_direct_file(r, ctx, slcf, content);
+    }
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (cached == NGX_AGAIN
+        && ngx_http_sendfile_body_check(&body, &content->file->info) == NGX_OK)
+    {
+        ngx_http_sendfile_direct_memory(content, &body);
+        return NGX_OK;
+    }
+
+    return ngx_http_sendfile_direct_read(r, ctx, slcf, content, &body);
+}
+
+
+/* small files into memory, for this request and for others */
+
+static ngx_int_t
+ngx_http_sendfile_direct_read(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content, ngx_http_sendfile_body_t *body)
+{
+    /* at its second request: the first has brought the record only */
+
+    if (!ctx->cached || content->size > (off_t) slcf->cache_body) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_sendfile_body_read(body, content->file, r->pool) == NGX_OK) {
+        ngx_http_sendfile_direct_memory(content, body);
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_direct_memory(ngx_http_sendfile_content_t *content,
+    ngx_http_sendfile_body_t *body)
+{
+    content->data = body->data;
+    content->size = body->ident.size;
+    content->mtime = body->ident.mtime;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_direct_file(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    if (ngx_http_sendfile_direct_prepare(r, content) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    err = 0;
+    /* at its second request: as with bodies, a scan keeps nothing */
 
-    file->fd = ngx_http_sendfile_root_open(&root, &path, slcf->symlinks,
-                                           &file->info, &reason, &err,
-                                           r->connection->log);
+    if (ctx->cached && slcf->cache && slcf->cache_check) {
+        return ngx_http_sendfile_direct_kept(r, ctx, slcf, content);
+    }
 
-    if (file->fd == NGX_INVALID_FILE) {
+    return ngx_http_sendfile_direct_open(r, ctx, slcf, content);
+}
+
+
+/* from a descriptor that is kept, or from now on */
+
+static ngx_int_t
+ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    ngx_int_t                       rc, kept;
+    ngx_http_sendfile_descriptor_t  d;
+
+    d.zone = slcf->cache;
+    ngx_http_sendfile_direct_known(content, &d.name);
+
+    kept = ngx_http_sendfile_descriptor_get(&d, slcf->cache_check,
+                                            content->file);
+
+    if (kept == NGX_OK) {
+
+        if (ngx_http_sendfile_direct_shared(r, slcf, content->file)) {
+            ngx_http_sendfile_direct_share(content, &d);
+            return NGX_OK;
+        }
+
+        ngx_http_sendfile_descriptor_release(d.kept);
+    }
+
+    rc = ngx_http_sendfile_direct_open(r, ctx, slcf, content);
+
+    if (rc != NGX_OK) {
+        ngx_http_sendfile_descriptor_forget(&d);
+        return rc;
+    }
+
+    if (!ngx_http_sendfile_direct_shared(r, slcf, content->file)) {
+        return NGX_OK;
+    }
+
+    rc = ngx_http_sendfile_descriptor_keep(&d, content->file);
+
+    if (rc != NGX_DECLINED) {
+        ngx_http_sendfile_direct_share(content, &d);
+        content->opened = (rc == NGX_OK);
+    }
+
+    return NGX_OK;
+}
+
+
+/* O_DIRECT is the descriptor's own, and small files go into memory */
+
+static ngx_uint_t
+ngx_http_sendfile_direct_shared(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_file_t *file)
+{
+    off_t                      size;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    size = ngx_file_size(&file->info);
+
+    return size < clcf->directio && size > (off_t) slcf->cache_body;
+}
+
+
+static void
+ngx_http_sendfile_direct_share(ngx_http_sendfile_content_t *content,
+    ngx_http_sendfile_descriptor_t *d)
+{
+    content->cleanup->handler = ngx_http_sendfile_descriptor_release;
+    content->cleanup->data = d->kept;
+
+    ngx_http_sendfile_direct_size(content);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_direct_prepare(ngx_http_request_t *r,
+    ngx_http_sendfile_content_t *content)
+{
+    ngx_file_t  *file;
+
+    file = ngx_pcalloc(r->pool, sizeof(ngx_file_t));
+    if (file == NULL) {
+        return NGX_ERROR;
+    }
+
+    content->cleanup = ngx_pool_cleanup_add(r->pool,
+                                            sizeof(ngx_pool_cleanup_file_t));
+    if (content->cleanup == NULL) {
+        return NGX_ERROR;
+    }
+
+    file->name = content->name;
+    file->valid_info = 1;
+    file->log = r->connection->log;
+
+    content->file = file;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_direct_open(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    ngx_int_t                 rc;
+    ngx_err_t                 err;
+    const char               *reason;
+    ngx_pool_cleanup_file_t  *clnf;
+
+    reason = ngx_http_sendfile_direct_descend(r, slcf, content, &err);
+
+    if (reason != NULL) {
         rc = ngx_http_sendfile_direct_code(err);
 
         ngx_http_sendfile_fail(ctx,
@@ -158,17 +440,61 @@ ngx_http_sendfile_direct_open(ngx_http_request_t *r,
         return NGX_DECLINED;
     }
 
-    cln->handler = ngx_pool_cleanup_file;
-    clnf = cln->data;
+    content->cleanup->handler = ngx_pool_cleanup_file;
+    clnf = content->cleanup->data;
 
-    clnf->fd = file->fd;
-    clnf->name = file->name.data;
+    clnf->fd = content->file->fd;
+    clnf->name = content->name.data;
     clnf->log = r->pool->log;
 
-    file->valid_info = 1;
-    file->log = r->connection->log;
+    content->opened = 1;
+
+    ngx_http_sendfile_direct_size(content);
 
     return NGX_OK;
+}
+
+
+/* NULL, or why the file could not be opened */
+
+static const char *
+ngx_http_sendfile_direct_descend(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_content_t *content,
+    ngx_err_t *err)
+{
+    ngx_file_t  *file;
+    const char  *reason;
+
+    file = content->file;
+
+    for ( ;; ) {
+        *err = 0;
+
+        file->fd = ngx_http_sendfile_root_open(&content->root, &content->path,
+                                               slcf->symlinks, &file->info,
+                                               &reason, err,
+                                               r->connection->log);
+
+        if (file->fd != NGX_INVALID_FILE) {
+            return NULL;
+        }
+
+        /* descriptors that are kept are those that can be spared */
+
+        if ((*err != NGX_EMFILE && *err != NGX_ENFILE)
+            || ngx_http_sendfile_descriptor_shrink() == 0)
+        {
+            return reason;
+        }
+    }
+}
+
+
+static void
+ngx_http_sendfile_direct_size(ngx_http_sendfile_content_t *content)
+{
+    content->size = ngx_file_size(&content->file->info);
+    content->mtime = ngx_file_mtime(&content->file->info);
 }
 
 
@@ -267,19 +593,21 @@ ngx_http_sendfile_direct_type(ngx_http_request_t *r, nsf_target_t *target)
 
 static ngx_int_t
 ngx_http_sendfile_direct_send(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_file_t *file)
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content)
 {
     ngx_int_t     rc;
     ngx_buf_t    *b;
     ngx_chain_t   out;
 
-    ngx_http_sendfile_direct_hints(r, file);
+    if (content->data == NULL && content->opened) {
+        ngx_http_sendfile_direct_hints(r, content->file);
+    }
 
     r->connection->log->action = "sending response to client";
 
     r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = ngx_file_size(&file->info);
-    r->headers_out.last_modified_time = ngx_file_mtime(&file->info);
+    r->headers_out.content_length_n = content->size;
+    r->headers_out.last_modified_time = content->mtime;
 
     if (ngx_http_set_etag(r) != NGX_OK
         || ngx_http_sendfile_direct_type(r, &ctx->target) != NGX_OK)
@@ -300,15 +628,22 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
         return rc;
     }
 
-    b->file_pos = 0;
-    b->file_last = ngx_file_size(&file->info);
+    if (content->data == NULL) {
+        b->file = content->file;
+        b->file_last = content->size;
+        b->in_file = content->size ? 1 : 0;
 
-    b->in_file = b->file_last ? 1 : 0;
+    } else if (content->size) {
+        b->pos = content->data;
+        b->last = content->data + content->size;
+        b->start = b->pos;
+        b->end = b->last;
+        b->memory = 1;
+    }
+
     b->last_buf = (r == r->main) ? 1 : 0;
     b->last_in_chain = 1;
-    b->sync = (b->last_buf || b->in_file) ? 0 : 1;
-
-    b->file = file;
+    b->sync = (b->last_buf || content->size) ? 0 : 1;
 
     out.buf = b;
     out.next = NULL;

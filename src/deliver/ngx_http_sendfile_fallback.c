@@ -20,9 +20,6 @@ static ngx_int_t ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to);
 static void ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx);
-static void ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, const char *done, ngx_str_t *to,
-    ngx_uint_t code);
 static ngx_uint_t ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 
@@ -54,17 +51,17 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         /* fall through */
 
     case NGX_HTTP_SENDFILE_FALLBACK_CODE:
-        ngx_http_sendfile_fallback_log(r, ctx, "answered ", &to, code);
+        ngx_http_sendfile_log_failure(r, ctx, "answered ", &to, code);
         return code;
 
     case NGX_HTTP_SENDFILE_FALLBACK_HANDLER:
-        ngx_http_sendfile_fallback_log(r, ctx, "left to the location's "
-                                       "own handler", &to, 0);
+        ngx_http_sendfile_log_failure(r, ctx, "left to the location's "
+                                      "own handler", &to, 0);
         ngx_http_sendfile_fallback_app(ctx);
         return NGX_DECLINED;
 
     case NGX_HTTP_SENDFILE_FALLBACK_NAMED:
-        ngx_http_sendfile_fallback_log(r, ctx, "sent to ", &to, 0);
+        ngx_http_sendfile_log_failure(r, ctx, "sent to ", &to, 0);
         ngx_http_sendfile_fallback_app(ctx);
 
         (void) ngx_http_named_location(r, &to);
@@ -153,7 +150,7 @@ ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
 {
     ngx_str_t  args;
 
-    ngx_http_sendfile_fallback_log(r, ctx, "sent to ", to, 0);
+    ngx_http_sendfile_log_failure(r, ctx, "sent to ", to, 0);
     ngx_http_sendfile_fallback_app(ctx);
 
     /* a "?" that came in by a variable is a part of the path */
@@ -184,8 +181,8 @@ ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx)
  * sent to @app
  */
 
-static void
-ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
+void
+ngx_http_sendfile_log_failure(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, const char *done, ngx_str_t *to,
     ngx_uint_t code)
 {
@@ -204,10 +201,12 @@ ngx_http_sendfile_fallback_log(ngx_http_request_t *r,
         return;
     }
 
+    p = where;
+
     if (code) {
         p = ngx_snprintf(where, NGX_HTTP_SENDFILE_LOG_TEXT, "%ui", code);
 
-    } else {
+    } else if (to) {
         p = where + ngx_http_sendfile_log_text(where, to);
     }
 

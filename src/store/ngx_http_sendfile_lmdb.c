@@ -37,6 +37,7 @@ typedef struct {
     ngx_queue_t                    queue;
     ngx_msec_t                     checked;
     ngx_msec_t                     opened;
+    ngx_atomic_uint_t              generation;
 
     /* why there is no environment */
     ngx_int_t                      rc;
@@ -196,6 +197,7 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
 {
     int                            rc;
     MDB_val                        key, value;
+    ngx_uint_t                     renew;
     ngx_http_sendfile_lmdb_t      *lmdb;
     ngx_http_sendfile_lmdb_env_t  *env;
 
@@ -206,7 +208,10 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
         ngx_http_sendfile_lmdb_init(store, ngx_cycle->log);
     }
 
-    if (lmdb->env == NULL
+    renew = (op->generation && op->generation != lmdb->generation);
+
+    if (renew
+        || lmdb->env == NULL
         || ngx_current_msec - lmdb->checked >= NGX_HTTP_SENDFILE_LMDB_CHECK
         || lmdb->env->broken)
     {
@@ -220,6 +225,11 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
         op->detail = lmdb->detail;
         op->err = lmdb->err;
         return lmdb->rc;
+    }
+
+    if (renew) {
+        ngx_http_sendfile_lmdb_env_end(env);
+        lmdb->generation = op->generation;
     }
 
     key.mv_data = op->key.data;

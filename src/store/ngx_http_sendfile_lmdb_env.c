@@ -31,7 +31,6 @@ static int ngx_http_sendfile_lmdb_env_read(ngx_http_sendfile_lmdb_env_t *env,
 static int ngx_http_sendfile_lmdb_env_renew(
     ngx_http_sendfile_lmdb_env_t *env);
 static void ngx_http_sendfile_lmdb_env_turn(ngx_event_t *ev);
-static void ngx_http_sendfile_lmdb_env_end(ngx_http_sendfile_lmdb_env_t *env);
 static int ngx_http_sendfile_lmdb_env_cmp(const MDB_val *a, const MDB_val *b);
 static void ngx_http_sendfile_lmdb_env_assert(MDB_env *env, const char *msg);
 
@@ -402,7 +401,7 @@ ngx_http_sendfile_lmdb_env_turn(ngx_event_t *ev)
 
 /* an old snapshot would keep the writer from reusing pages */
 
-static void
+void
 ngx_http_sendfile_lmdb_env_end(ngx_http_sendfile_lmdb_env_t *env)
 {
     if (!env->reading) {

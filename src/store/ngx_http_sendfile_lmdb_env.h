@@ -57,6 +57,10 @@ void ngx_http_sendfile_lmdb_env_close(ngx_http_sendfile_lmdb_env_t *env,
 
 ngx_int_t ngx_http_sendfile_lmdb_env_intact(ngx_http_sendfile_lmdb_env_t *env);
 
+/* the next read sees what was committed before it */
+
+void ngx_http_sendfile_lmdb_env_end(ngx_http_sendfile_lmdb_env_t *env);
+
 /*
  * Finds a value.  It is copied, for reading it later might fault as well,
  * and good until the next call; of one longer than NSF_MAX_VALUE only its

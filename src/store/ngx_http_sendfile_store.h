@@ -46,6 +46,10 @@ typedef struct {
  * of the operation; "timeout" is when nobody waits any more, milliseconds
  * from now.  "queue", "ctx" and "tag" are the store's own.
  *
+ * "generation" is 0, or changes whenever somebody has declared all that was
+ * read before to be old: with another one than the last time a store answers
+ * from what is there now, and not from a snapshot or a file that it has open.
+ *
  * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
  * may say why there is nothing), "err" is an errno
  * or 0, and "detail" may hold an error text that is no errno.
@@ -54,6 +58,7 @@ typedef struct {
 struct ngx_http_sendfile_op_s {
     ngx_str_t                       key;
     ngx_msec_t                      timeout;
+    ngx_atomic_uint_t               generation;
 
     void                          (*done)(ngx_http_sendfile_op_t *op,
                                           ngx_int_t rc);

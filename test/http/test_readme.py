@@ -198,6 +198,7 @@ def statements(text: str) -> Iterator[Statement]:
 # directives of the level http and of no other
 HTTP_ONLY = {
     "geo",
+    "http_sendfile_cache_zone",
     "http_sendfile_store",
     "limit_conn_zone",
     "limit_req_zone",
@@ -794,6 +795,20 @@ def in_memcached(site: Site, block: Block) -> None:
         assert nginx.logged("/file/297887").source == "memcached"
         assert nginx.get("/file/297888").status == 404
         assert nginx.get("/files/29/7887.jpg").status == 404
+
+
+@scenario("cache")
+def cache(site: Site, block: Block) -> None:
+    """The second answer is the cache's; a purge is for those who are allowed."""
+    site.add(297887, "29/7887.jpg")
+    nginx = start(site, block)
+    for count, source in enumerate(("lmdb", "cache", "cache"), 1):
+        site.assert_file(nginx.get("/file/297887"), 297887)
+        assert nginx.logged("/file/297887", count).source == source
+    reply = nginx.request("DELETE", "/sendfile-status/cache/297887")
+    assert (reply.status, reply.body) == (200, b'{"purged":1}\n')
+    site.assert_file(nginx.get("/file/297887"), 297887)
+    assert nginx.logged("/file/297887", 4).source == "lmdb"
 
 
 @scenario("memcached-servers")

@@ -29,9 +29,14 @@ TREE = {
     f"net/{P}_conn.h": "#include <ngx_event_connect.h>\n",
     f"deliver/{P}_deliver.h": f'#include "{P}.h"\n',
     f"deliver/{P}_direct.c": f'#include "{P}_deliver.h"\n'
+    f'#include "{P}_body.h"\n#include "{P}_descriptor.h"\n'
     "ngx_http_sendfile_lookup_time(r);\n",
-    f"cache/{P}_zone.h": f'#include "{P}.h"\n',
-    f"app/{P}_learn.c": f'#include "{P}_zone.h"\n#include "{P}_deliver.h"\n',
+    f"cache/{P}_zone.h": '#include <ngx_core.h>\n#include "nsf.h"\n',
+    f"cache/{P}_ident.h": "#include <ngx_core.h>\n",
+    f"cache/{P}_descriptor.h": f'#include "{P}_zone.h"\n#include "{P}_ident.h"\n',
+    f"cache/{P}_body.h": f'#include "{P}_zone.h"\n#include "{P}_ident.h"\n',
+    f"cache/{P}_record.h": f'#include "{P}.h"\n#include "{P}_zone.h"\n',
+    f"app/{P}_learn.c": f'#include "{P}_record.h"\n#include "{P}_deliver.h"\n',
     "pure/nsf.h": "#include <stddef.h>\n/* ngx_pool_t is not known here */\n",
     "pure/nsf_json.c": '#include <jansson.h>\n#include "nsf.h"\n',
 }
@@ -84,7 +89,33 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
         (f"deliver/{P}_direct.c", f"{P}_store_t  *s;", "knows no store"),
         (f"deliver/{P}_direct.c", f"{P}_op_t  op;", "knows no store"),
         (f"deliver/{P}_direct.c", f'#include "{P}_zone.h"', "may not include cache"),
-        (f"cache/{P}_zone.h", f'#include "{P}_lookup.h"', "cache may not include look"),
+        (f"cache/{P}_zone.h", f'#include "{P}_lookup.h"', "cache zone may not include"),
+        (
+            f"cache/{P}_descriptor.h",
+            f'#include "{P}.h"',
+            "cache descriptor may not include umbrella",
+        ),
+        (
+            f"cache/{P}_descriptor.h",
+            f'#include "{P}_body.h"',
+            "cache descriptor may not include cache body",
+        ),
+        (
+            f"cache/{P}_descriptor.h",
+            f'#include "{P}_store.h"',
+            "cache descriptor may not include store",
+        ),
+        (
+            f"cache/{P}_descriptor.h",
+            "ngx_http_request_t  *r;",
+            "knows nothing of HTTP",
+        ),
+        (f"cache/{P}_body.h", "#include <ngx_http.h>", "may not include <ngx_http.h>"),
+        (
+            f"cache/{P}_ident.h",
+            f'#include "{P}_zone.h"',
+            "cache ident may not include cache zone",
+        ),
         (f"{P}_key.h", f'#include "{P}_lookup.h"', "key may not include lookup"),
         (f"{P}_stats.h", f'#include "{P}.h"', "stats may not include umbrella"),
         (f"{P}_compat.h", f'#include "{P}.h"', "compat may not include umbrella"),

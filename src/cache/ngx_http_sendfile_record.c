@@ -1,0 +1,194 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * A record is kept packed, by the store's URL, the format and the key: what
+ * another configuration made of the same store is another record.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_record.h"
+#include "ngx_http_sendfile_zone.h"
+#include "nsf_pack.h"
+
+
+static ngx_int_t ngx_http_sendfile_record_unpack(ngx_http_request_t *r,
+    nsf_target_t *t, nsf_shard_value_t *v);
+static void *ngx_http_sendfile_record_alloc(void *ctx, size_t size);
+static ngx_int_t ngx_http_sendfile_record_limit(nsf_target_t *t,
+    nsf_shard_value_t *v);
+
+
+ngx_http_sendfile_record_e
+ngx_http_sendfile_record_get(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    nsf_target_t *t)
+{
+    ngx_uint_t          fresh;
+    nsf_shard_key_t    *name;
+    nsf_shard_value_t   v;
+
+    name = &ctx->name;
+
+    name->scope.data = slcf->cache_scope.data;
+    name->scope.len = slcf->cache_scope.len;
+    name->key.data = ctx->key.data;
+    name->key.len = ctx->key.len;
+
+    ngx_http_sendfile_zone_hash(slcf->cache, name);
+
+    if (ngx_http_sendfile_zone_get(slcf->cache, name, &v, r->pool)
+        != NSF_SHARD_OK)
+    {
+        return NGX_HTTP_SENDFILE_RECORD_NONE;
+    }
+
+    fresh = (v.valid > ngx_current_msec);
+
+    if (v.negative) {
+        return fresh ? NGX_HTTP_SENDFILE_RECORD_NEGATIVE
+                     : NGX_HTTP_SENDFILE_RECORD_NONE;
+    }
+
+    if (ngx_http_sendfile_record_unpack(r, t, &v) != NGX_OK) {
+        return NGX_HTTP_SENDFILE_RECORD_NONE;
+    }
+
+    return fresh ? NGX_HTTP_SENDFILE_RECORD_FRESH
+                 : NGX_HTTP_SENDFILE_RECORD_STALE;
+}
+
+
+void
+ngx_http_sendfile_record_begin(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ctx->waiter.scope = slcf->cache;
+
+    /*
+     * In this order: if a purge has changed the token, it has changed the
+     * generation before, and the store answers from what is there now.
+     */
+
+    ctx->waiter.token = ngx_http_sendfile_zone_token(slcf->cache, &ctx->name);
+    ngx_memory_barrier();
+    ctx->waiter.generation = ngx_http_sendfile_zone_purges(slcf->cache);
+}
+
+
+void
+ngx_http_sendfile_record_keep(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_uint_t negative, uint32_t token)
+{
+    ngx_msec_t         valid;
+    nsf_shard_value_t  v;
+
+    valid = negative ? slcf->cache_valid_404 : slcf->cache_valid;
+
+    ngx_memzero(&v, sizeof(nsf_shard_value_t));
+
+    v.negative = negative ? 1 : 0;
+    v.valid = ngx_current_msec + valid;
+
+    if (valid == 0
+        || (!negative
+            && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK))
+    {
+        /* what was kept before is known to be old */
+
+        ngx_http_sendfile_zone_delete(slcf->cache, &ctx->name);
+        return;
+    }
+
+    if (!negative) {
+        v.len = nsf_pack_size(&ctx->target);
+
+        v.data = ngx_palloc(r->pool, v.len);
+        if (v.data == NULL) {
+            return;
+        }
+
+        nsf_pack(v.data, &ctx->target);
+    }
+
+    (void) ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v, token);
+}
+
+
+void
+ngx_http_sendfile_record_forget(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_http_sendfile_zone_delete(slcf->cache, &ctx->name);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_record_unpack(ngx_http_request_t *r, nsf_target_t *t,
+    nsf_shard_value_t *v)
+{
+    nsf_pool_t   pool;
+    const char  *err;
+
+    pool.alloc = ngx_http_sendfile_record_alloc;
+    pool.ctx = r->pool;
+
+    err = nsf_unpack(t, v->data, v->len, &pool);
+
+    if (err == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(t, sizeof(nsf_target_t));
+
+    ngx_log_error(NGX_LOG_ALERT, r->connection->log, 0,
+                  "http_sendfile: a cached record is damaged: %s", err);
+
+    return NGX_ERROR;
+}
+
+
+static void *
+ngx_http_sendfile_record_alloc(void *ctx, size_t size)
+{
+    return ngx_palloc(ctx, size);
+}
+
+
+/* a record's own end, on the clock of the cache: NGX_DECLINED if it is past */
+
+static ngx_int_t
+ngx_http_sendfile_record_limit(nsf_target_t *t, nsf_shard_value_t *v)
+{
+    int64_t      left;
+    ngx_time_t  *tp;
+
+    if (t->expires == 0) {
+        return NGX_OK;
+    }
+
+    tp = ngx_timeofday();
+
+    if (t->expires <= tp->sec) {
+        return NGX_DECLINED;
+    }
+
+    left = t->expires - tp->sec;
+
+    if (left > NGX_MAX_INT32_VALUE) {
+        return NGX_OK;
+    }
+
+    v->limit = ngx_current_msec + left * 1000 - tp->msec;
+
+    if (v->valid > v->limit) {
+        v->valid = v->limit;
+    }
+
+    return NGX_OK;
+}

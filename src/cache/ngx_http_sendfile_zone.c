@@ -1,0 +1,489 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The shards hold the entries (pure/nsf_shard.c); here are their memory, the
+ * locks of writers, and the seed of the hash.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_sendfile_zone.h"
+#include "nsf_siphash.h"
+
+
+/*
+ * How often a lock is tried: about a millisecond for what can be left undone,
+ * a second for a purge.  It is held for microseconds, or by a worker that has
+ * died and until the master has noticed.
+ */
+
+#define NGX_HTTP_SENDFILE_ZONE_SPIN   64
+#define NGX_HTTP_SENDFILE_ZONE_YIELD  1000
+#define NGX_HTTP_SENDFILE_ZONE_PURGE  1000000
+
+
+/* a name of usual length, beside a value */
+
+#define NGX_HTTP_SENDFILE_ZONE_NAME  512
+
+
+/* at the start of each shard's memory; those of the first one are used */
+
+struct ngx_http_sendfile_zone_head_s {
+    uint64_t                         seed[2];
+    ngx_atomic_t                     purges;
+    u_char                           pad[64 - 2 * sizeof(uint64_t)
+                                         - sizeof(ngx_atomic_t)];
+};
+
+
+struct ngx_http_sendfile_zone_shard_s {
+    ngx_http_sendfile_zone_t        *zone;
+    ngx_slab_pool_t                 *pool;
+    nsf_shard_t                      shard;
+};
+
+
+static size_t ngx_http_sendfile_zone_shard_size(
+    ngx_http_sendfile_zone_t *zone);
+static ngx_int_t ngx_http_sendfile_zone_init(ngx_shm_zone_t *shm_zone,
+    void *data);
+static ngx_int_t ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
+    ngx_http_sendfile_zone_head_t *head);
+static void ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
+    ngx_http_sendfile_zone_t *zone);
+static ngx_http_sendfile_zone_shard_t *ngx_http_sendfile_zone_shard(
+    ngx_http_sendfile_zone_t *zone, nsf_shard_key_t *name);
+static ngx_int_t ngx_http_sendfile_zone_lock(
+    ngx_http_sendfile_zone_shard_t *s, ngx_uint_t yields);
+static void *ngx_http_sendfile_zone_alloc(void *ctx, size_t size);
+
+
+ngx_int_t
+ngx_http_sendfile_zone_create(ngx_conf_t *cf, ngx_http_sendfile_zone_t *zone,
+    void *tag)
+{
+    u_char          *p;
+    size_t           len;
+    ngx_str_t        name;
+    ngx_uint_t       i;
+    ngx_shm_zone_t  *shm_zone;
+
+    zone->nshards = 1;
+
+    while (zone->nshards < NGX_HTTP_SENDFILE_ZONE_SHARDS
+           && zone->size / (zone->nshards * 2) >= NGX_HTTP_SENDFILE_ZONE_SHARD)
+    {
+        zone->nshards *= 2;
+    }
+
+    zone->shards = ngx_pcalloc(cf->pool, zone->nshards
+                                     * sizeof(ngx_http_sendfile_zone_shard_t));
+    if (zone->shards == NULL) {
+        return NGX_ERROR;
+    }
+
+    /* the size is in the name: all shards are those of before, or none is */
+
+    len = sizeof("http_sendfile   ") + zone->name.len + NGX_SIZE_T_LEN
+          + NGX_INT_T_LEN;
+
+    for (i = 0; i < zone->nshards; i++) {
+
+        p = ngx_pnalloc(cf->pool, len);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        name.data = p;
+        name.len = ngx_snprintf(p, len, "http_sendfile %V %uz %ui",
+                                &zone->name, zone->size, i)
+                   - p;
+
+        shm_zone = ngx_shared_memory_add(cf, &name,
+                                ngx_http_sendfile_zone_shard_size(zone), tag);
+        if (shm_zone == NULL) {
+            return NGX_ERROR;
+        }
+
+        zone->shards[i].zone = zone;
+
+        shm_zone->init = ngx_http_sendfile_zone_init;
+        shm_zone->data = &zone->shards[i];
+    }
+
+    return NGX_OK;
+}
+
+
+static size_t
+ngx_http_sendfile_zone_shard_size(ngx_http_sendfile_zone_t *zone)
+{
+    return ngx_align(zone->size / zone->nshards, ngx_pagesize);
+}
+
+
+size_t
+ngx_http_sendfile_zone_max_value(ngx_http_sendfile_zone_t *zone)
+{
+    size_t  size, max;
+
+    /* less what the slab pool keeps for itself: a page in 128, and some */
+
+    size = ngx_http_sendfile_zone_shard_size(zone);
+    size -= size / 128 + 2 * ngx_pagesize;
+
+    max = nsf_shard_max_entry(size);
+
+    return (max > NGX_HTTP_SENDFILE_ZONE_NAME)
+           ? max - NGX_HTTP_SENDFILE_ZONE_NAME : 0;
+}
+
+
+/*
+ * In the master, or in "nginx -t".  "data" is the shard of the cycle before,
+ * if its memory is taken over.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_zone_init(ngx_shm_zone_t *shm_zone, void *data)
+{
+    u_char                          *p;
+    size_t                           size;
+    const char                      *err;
+    ngx_http_sendfile_zone_t        *zone;
+    ngx_http_sendfile_zone_head_t   *head;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = shm_zone->data;
+    zone = s->zone;
+
+    s->pool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    /* all the pages of the pool, in one allocation */
+
+    size = (s->pool->last - s->pool->pages) * ngx_pagesize;
+
+    if (data == NULL && !shm_zone->shm.exists) {
+
+        p = ngx_slab_alloc(s->pool, size);
+        if (p == NULL) {
+            return NGX_ERROR;
+        }
+
+        head = (ngx_http_sendfile_zone_head_t *) p;
+        ngx_memzero(head, sizeof(ngx_http_sendfile_zone_head_t));
+
+        err = nsf_shard_format(&s->shard, p + sizeof(*head),
+                               size - sizeof(*head));
+        s->pool->data = head;
+
+        if (s == zone->shards) {
+
+            if (ngx_http_sendfile_zone_seed(shm_zone, head) != NGX_OK) {
+                return NGX_ERROR;
+            }
+
+            ngx_http_sendfile_zone_notice(shm_zone, zone);
+        }
+
+    } else {
+        head = s->pool->data;
+        p = (u_char *) head;
+
+        err = nsf_shard_attach(&s->shard, p + sizeof(*head),
+                               size - sizeof(*head));
+    }
+
+    if (err) {
+        ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, 0,
+                      "http_sendfile: cache zone \"%V\" cannot be used: %s",
+                      &zone->name, err);
+        return NGX_ERROR;
+    }
+
+    if (s == zone->shards) {
+        zone->head = head;
+    }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Nobody outside is to know which keys share a bucket.  The purges are
+ * counted from anywhere, for a store may see those of several zones.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
+    ngx_http_sendfile_zone_head_t *head)
+{
+    ssize_t   n;
+    ngx_fd_t  fd;
+
+    fd = ngx_open_file((u_char *) "/dev/urandom", NGX_FILE_RDONLY,
+                       NGX_FILE_OPEN, 0);
+
+    if (fd == NGX_INVALID_FILE) {
+        ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log, ngx_errno,
+                      ngx_open_file_n " \"/dev/urandom\" failed");
+        return NGX_ERROR;
+    }
+
+    n = ngx_read_fd(fd, head, offsetof(ngx_http_sendfile_zone_head_t, pad));
+
+    if (n != offsetof(ngx_http_sendfile_zone_head_t, pad)) {
+        ngx_log_error(NGX_LOG_EMERG, shm_zone->shm.log,
+                      (n == -1) ? ngx_errno : 0,
+                      ngx_read_fd_n " \"/dev/urandom\" failed");
+    }
+
+    (void) ngx_close_file(fd);
+
+    return (n == offsetof(ngx_http_sendfile_zone_head_t, pad)) ? NGX_OK
+                                                               : NGX_ERROR;
+}
+
+
+/* says so if a zone of that name, but of another size, is given up */
+
+static void
+ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
+    ngx_http_sendfile_zone_t *zone)
+{
+    ngx_uint_t                       i;
+    ngx_list_part_t                 *part;
+    ngx_shm_zone_t                  *old;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    part = (ngx_list_part_t *) &ngx_cycle->shared_memory.part;
+
+    for ( /* void */ ; part; part = part->next) {
+
+        old = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+
+            if (old[i].tag != shm_zone->tag
+                || old[i].init != ngx_http_sendfile_zone_init)
+            {
+                continue;
+            }
+
+            s = old[i].data;
+
+            if (s->zone->name.len == zone->name.len
+                && ngx_memcmp(s->zone->name.data, zone->name.data,
+                              zone->name.len)
+                   == 0)
+            {
+                ngx_log_error(NGX_LOG_NOTICE, shm_zone->shm.log, 0,
+                              "http_sendfile: cache zone \"%V\" starts "
+                              "empty: its size was %uz and is %uz",
+                              &zone->name, s->zone->size, zone->size);
+                return;
+            }
+        }
+    }
+}
+
+
+void
+ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name)
+{
+    name->hash = nsf_siphash(zone->head->seed, name->key.data, name->key.len);
+}
+
+
+/* the low bits of a hash are the shard's own business */
+
+static ngx_http_sendfile_zone_shard_t *
+ngx_http_sendfile_zone_shard(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name)
+{
+    return &zone->shards[(name->hash >> 48) & (zone->nshards - 1)];
+}
+
+
+nsf_shard_rc_e
+ngx_http_sendfile_zone_get(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, ngx_pool_t *pool)
+{
+    nsf_pool_t                       np;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = ngx_http_sendfile_zone_shard(zone, name);
+
+    np.alloc = ngx_http_sendfile_zone_alloc;
+    np.ctx = pool;
+
+    return nsf_shard_get(&s->shard, name, ngx_current_msec, v, &np);
+}
+
+
+static void *
+ngx_http_sendfile_zone_alloc(void *ctx, size_t size)
+{
+    return ngx_palloc(ctx, size);
+}
+
+
+uint32_t
+ngx_http_sendfile_zone_token(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name)
+{
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = ngx_http_sendfile_zone_shard(zone, name);
+
+    return nsf_shard_token(&s->shard, name->hash);
+}
+
+
+/*
+ * Not ngx_shmtx_lock(): a process that dies in ngx_shmtx_unlock(), after the
+ * lock is free and before the next one is woken, leaves that one asleep for
+ * good, and the master sees nothing to unlock.  Here nobody sleeps.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_zone_lock(ngx_http_sendfile_zone_shard_t *s,
+    ngx_uint_t yields)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_SENDFILE_ZONE_SPIN + yields; i++) {
+
+        if (ngx_shmtx_trylock(&s->pool->mutex)) {
+            return NGX_OK;
+        }
+
+        if (i < NGX_HTTP_SENDFILE_ZONE_SPIN) {
+            ngx_cpu_pause();
+
+        } else {
+            ngx_sched_yield();
+        }
+    }
+
+    return NGX_BUSY;
+}
+
+
+nsf_shard_rc_e
+ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, uint32_t token)
+{
+    nsf_shard_rc_e                   rc;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = ngx_http_sendfile_zone_shard(zone, name);
+
+    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
+        != NGX_OK)
+    {
+        return NSF_SHARD_BUSY;
+    }
+
+    rc = nsf_shard_put(&s->shard, name, ngx_current_msec, v, token);
+
+    ngx_shmtx_unlock(&s->pool->mutex);
+
+    return rc;
+}
+
+
+void
+ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name)
+{
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = ngx_http_sendfile_zone_shard(zone, name);
+
+    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
+        != NGX_OK)
+    {
+        return;
+    }
+
+    (void) nsf_shard_del(&s->shard, name);
+
+    ngx_shmtx_unlock(&s->pool->mutex);
+}
+
+
+ngx_atomic_uint_t
+ngx_http_sendfile_zone_purges(ngx_http_sendfile_zone_t *zone)
+{
+    return zone->head->purges;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_zone_purge(ngx_http_sendfile_zone_t *zone, ngx_str_t *key,
+    size_t *n)
+{
+    nsf_shard_key_t                  name;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    ngx_memzero(&name, sizeof(nsf_shard_key_t));
+
+    name.key.data = key->data;
+    name.key.len = key->len;
+
+    ngx_http_sendfile_zone_hash(zone, &name);
+
+    s = ngx_http_sendfile_zone_shard(zone, &name);
+
+    /* first of all: see ngx_http_sendfile_record_begin() */
+
+    (void) ngx_atomic_fetch_add(&zone->head->purges, 1);
+
+    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_PURGE)
+        != NGX_OK)
+    {
+        return NGX_BUSY;
+    }
+
+    *n += nsf_shard_purge(&s->shard, &name);
+
+    ngx_shmtx_unlock(&s->pool->mutex);
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_zone_clear(ngx_http_sendfile_zone_t *zone, size_t *n)
+{
+    ngx_int_t                        rc;
+    ngx_uint_t                       i;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    rc = NGX_OK;
+
+    (void) ngx_atomic_fetch_add(&zone->head->purges, 1);
+
+    for (i = 0; i < zone->nshards; i++) {
+        s = &zone->shards[i];
+
+        if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_PURGE)
+            != NGX_OK)
+        {
+            rc = NGX_BUSY;
+            continue;
+        }
+
+        *n += nsf_shard_clear(&s->shard);
+
+        ngx_shmtx_unlock(&s->pool->mutex);
+    }
+
+    return rc;
+}
