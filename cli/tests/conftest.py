@@ -17,10 +17,6 @@ from memcached_harness import Memcached
 # programs that the tests interrupt
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# ignored in what a shell without job control starts with "&", and then in the
-# programs that the tests interrupt
-signal.signal(signal.SIGINT, signal.default_int_handler)
-
 
 @pytest.fixture
 def ctl(tmp_path: Path) -> Ctl:

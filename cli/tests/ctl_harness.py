@@ -6,6 +6,8 @@ import io
 import json
 import os
 import pickle
+import pty
+import select
 import subprocess
 import sys
 import threading
@@ -90,6 +92,26 @@ def start(*args: str, **options: Any) -> subprocess.Popen[str]:
         encoding="utf-8",
         **options,
     )
+
+
+def terminal(*args: str) -> tuple[int, str]:
+    """Runs the program with a terminal as its stderr."""
+    ours, theirs = pty.openpty()
+    with start(*args, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
+        os.close(theirs)
+        said = b""
+        while True:
+            select.select([ours], [], [])
+            try:
+                chunk = os.read(ours, 4096)
+            except OSError:
+                break  # the other side is closed
+            if not chunk:
+                break
+            said += chunk
+        process.communicate()
+    os.close(ours)
+    return process.returncode, said.decode()
 
 
 def invoke(*args: str) -> tuple[int, str, str]:

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
-import select
 import signal
 import subprocess
 from pathlib import Path
 
-from ctl_harness import PROGRAM, Ctl, count, invoke, run, start, wait_until, write_lines
+from ctl_harness import (
+    PROGRAM,
+    Ctl,
+    count,
+    invoke,
+    run,
+    start,
+    terminal,
+    wait_until,
+    write_lines,
+)
 
 import sendfilectl
 
@@ -34,11 +42,13 @@ def test_version_and_help() -> None:
         "scan",
         "publish",
         "verify",
+        "purge",
     ]:
         assert re.search(rf"\b{command}\b", said), command
         code, text, _ = invoke(command, "--help")
         assert code == 0
-        assert f"sendfilectl {command} lmdb:/srv/ids" in text, text
+        example = "http://127.0.0.1" if command == "purge" else "lmdb:/srv/ids"
+        assert f"sendfilectl {command} {example}" in text, text
         assert "--json" in text
     assert "--install-completion" in said
 
@@ -115,26 +125,6 @@ def test_sigint_while_reading_a_pipe(ctl: Ctl) -> None:
         20_001,
     )
     assert len(ctl.all()) == 20_000
-
-
-def terminal(*args: str) -> tuple[int, str]:
-    """Runs the program with a terminal as its stderr."""
-    ours, theirs = pty.openpty()
-    with start(*args, stderr=theirs, env={**os.environ, "TERM": "xterm"}) as process:
-        os.close(theirs)
-        said = b""
-        while True:
-            select.select([ours], [], [])
-            try:
-                chunk = os.read(ours, 4096)
-            except OSError:
-                break  # the other side is closed
-            if not chunk:
-                break
-            said += chunk
-        process.communicate()
-    os.close(ours)
-    return process.returncode, said.decode()
 
 
 def test_progress_bar_on_a_terminal_only(ctl: Ctl, tmp_path: Path) -> None:

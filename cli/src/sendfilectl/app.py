@@ -35,7 +35,8 @@ from sendfilectl.verify import Verifier
 
 app = typer.Typer(
     name="sendfilectl",
-    help="Fill and inspect the stores of the nginx module ngx_sendfile.",
+    help="Fill and inspect the stores of the nginx module ngx_sendfile, "
+    "and purge its cache.",
     epilog="STORE is what the directive http_sendfile_lookup takes: lmdb:/path, "
     "memcached://host:port or memcached:/unix/socket. Several servers are one "
     "store: memcached://h1*2,h2,h3:11212?distribution=ketama. "
@@ -114,6 +115,24 @@ TimeoutOpt = Annotated[
         metavar="SECONDS",
         help="How long memcached may say nothing; 5 by default.",
         show_default=False,
+    ),
+]
+HttpConnectTimeoutOpt = Annotated[
+    float,
+    typer.Option(
+        "--connect-timeout",
+        min=0.001,
+        metavar="SECONDS",
+        help="How long a connection to nginx may take.",
+    ),
+]
+HttpTimeoutOpt = Annotated[
+    float,
+    typer.Option(
+        "--timeout",
+        min=0.001,
+        metavar="SECONDS",
+        help="How long nginx may say nothing.",
     ),
 ]
 
@@ -780,3 +799,80 @@ def verify(
             out.note(text)
         raise typer.Exit(1)
     out.say(text)
+
+
+@app.command()
+def purge(
+    url: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="Of the location with http_sendfile_status write, such as "
+            "http://127.0.0.1:8080/sendfile-status",
+            show_default=False,
+        ),
+    ],
+    ids: Annotated[
+        Optional[list[str]],
+        typer.Argument(metavar="ID...", help="- is stdin.", show_default=False),
+    ] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All that it has.")] = False,
+    from_: Annotated[
+        Optional[str],
+        typer.Option("--from", metavar="FILE|-", help="A file of IDs, one on a line."),
+    ] = None,
+    connect_timeout: HttpConnectTimeoutOpt = 1.0,
+    timeout: HttpTimeoutOpt = 5.0,
+    json: JsonOpt = False,
+) -> None:
+    """Let nginx forget what its cache has for some IDs, or for all.
+
+    The stores are not touched: the next request for an ID asks them. Prints
+    how many entries were dropped; that there was none is no failure. A bad ID
+    is reported and passed over; the exit code is then 1.
+
+    The URL may be https://, with user:password@ before the host, or
+    http+unix://%2Frun%2Fnginx.sock/location for a unix socket.
+
+    \b
+    Examples:
+      sendfilectl purge http://127.0.0.1:8080/sendfile-status 297887
+      sendfilectl purge http://127.0.0.1:8080/sendfile-status --all
+      psql -Atc "select id from files where changed" |
+          sendfilectl purge http://127.0.0.1:8080/sendfile-status -
+    """
+    from sendfilectl.purge import (
+        Purged,
+        Purger,
+        entries,
+        parse_status_url,
+        purge_ids,
+        purge_lines,
+    )
+
+    out = Output(json)
+    where = parse_status_url(url)
+    words = ids or []
+    if words == ["-"] and from_ is None:
+        words, from_ = [], "-"
+    if bool(words) + everything + (from_ is not None) != 1:
+        raise UsageError("write either IDs, or --all, or --from FILE")
+    done = Purged()
+    if everything:
+        out.on_interrupt(lambda: "all was purged, or nothing", dict, failure=False)
+    else:
+        out.on_interrupt(done.text, done.document, failure=len(words) != 1)
+    with closing(Purger(where, connect_timeout, timeout, out.warn)) as purger:
+        if everything:
+            purged = purger.all()
+            out.result({"ok": True, "purged": purged}, f"purged {entries(purged)}")
+            return
+        if from_ is not None:
+            with source(from_) as src:
+                purge_lines(purger, src, out, done)
+        else:
+            purge_ids(purger, [os.fsencode(word) for word in words], out, done)
+    ok = not done.failed
+    out.result({"ok": ok, **done.document()}, done.text())
+    if not ok:
+        raise typer.Exit(1)

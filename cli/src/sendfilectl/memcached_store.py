@@ -16,7 +16,7 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from typing import Any, Callable, cast
+from typing import Callable, cast
 from urllib.parse import unquote_to_bytes
 
 from pymemcache.client.base import Client
@@ -29,10 +29,11 @@ from pymemcache.exceptions import (
 )
 
 from sendfilectl.cluster import parse_cluster
+from sendfilectl.connect import connect
 from sendfilectl.contract import check_key, show
 from sendfilectl.errors import Refused, StoreError
 from sendfilectl.ring import Server
-from sendfilectl.signals import blocking, interruptible
+from sendfilectl.signals import interruptible
 from sendfilectl.stores import Item, Options, Outcome, StoreUrl
 from sendfilectl.unwrap import Value, flags_of
 
@@ -416,42 +417,11 @@ class Connection:
             serde=_Flags(),
         )
         # pymemcache would try the first of a name's addresses only
-        client.sock = self._open()
+        client.sock = connect(
+            server.host, server.port, self._options.connect_timeout, self._options.note
+        )
+        client.sock.settimeout(self._options.timeout)
         return client
-
-    def _open(self) -> socket.socket:
-        error = OSError("the name has no address")
-        for family, kind, protocol, address in self._addresses():
-            sock = socket.socket(family, kind, protocol)
-            try:
-                sock.settimeout(self._options.connect_timeout)
-                sock.connect(address)
-                if family != socket.AF_UNIX:
-                    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                sock.settimeout(self._options.timeout)
-                return sock
-            except OSError as wrong:
-                error = wrong
-                sock.close()
-            except BaseException:
-                sock.close()
-                raise
-        raise error
-
-    def _addresses(self) -> list[tuple[int, int, int, Any]]:
-        """Family, type, protocol and address of each way to the server."""
-        server = self._server
-        if not server.port:
-            return [(socket.AF_UNIX, socket.SOCK_STREAM, 0, server.host)]
-
-        def waiting() -> None:
-            self._options.note(f"waiting: the name {server.host} is looked up")
-
-        with blocking(waiting):
-            found = socket.getaddrinfo(
-                server.host, server.port, type=socket.SOCK_STREAM
-            )
-        return [(int(f), int(t), p, address) for f, t, p, _, address in found]
 
 
 class _Unexpected(MemcacheError):
