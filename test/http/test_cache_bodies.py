@@ -821,6 +821,11 @@ def longer(path: Path) -> None:
         file.write(b"more\n")
 
 
+def too_long(path: Path) -> None:
+    """Make it larger than what is kept."""
+    replace(path, content(2, 110_000), old=True)
+
+
 def shorter(path: Path) -> None:
     """Cut it."""
     os.truncate(path, 100)
@@ -905,6 +910,7 @@ CHANGES: list[Change] = [
     in_place,
     in_place_and_back,
     longer,
+    too_long,
     shorter,
     emptied,
     touched,

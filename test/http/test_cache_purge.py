@@ -133,7 +133,7 @@ def test_purge_an_expired_record(site: Site, fake: Fake) -> None:
     add(site, fake, 8)
     nginx = site.start(
         location("ids", f"{CACHE} http_sendfile_cache_valid 10ms;") + STATUS + INTERNAL,
-        http=ZONE + patient(fake.url, "timeout 300ms;"),
+        http=ZONE + patient(fake.url, "timeout 700ms;"),
     )
     for n in (7, 8):
         site.assert_file(ask(nginx, f"/file/{n}").response, n)
@@ -186,6 +186,30 @@ def test_purge_in_every_zone_store_and_format(
     assert sources(7) == {"lmdb", "memcached"}
     assert purge_all(nginx) == 2 * len(uris)
     assert sources(8) == sources(7) == {"lmdb", "memcached"}
+
+
+@pytest.mark.parametrize("size", ["256k", "33m", "200m"])
+def test_purge_in_a_zone_of_any_size(site: Site, size: str) -> None:
+    """A key is found in whichever part of the zone it is."""
+    number = 300
+    with site.store.env.begin(write=True) as txn:
+        for n in range(number):
+            txn.put(str(n).encode(), b"aa/1.dat")
+    site.files.write_id("aa/1.dat", 1)
+    nginx = site.start(
+        FILE + STATUS + INTERNAL, http=f"http_sendfile_cache_zone main:{size};"
+    )
+    with nginx.connect() as connection:
+        for _ in range(2):
+            for n in range(number):
+                site.assert_file(connection.request("GET", f"/file/{n}"), 1)
+        for n in range(0, number, 2):
+            assert purged(connection.request("DELETE", f"/status/cache/{n}")) == 1
+            assert purged(connection.request("DELETE", f"/status/cache/{n}")) == 0
+    assert said(nginx, "/file/1") == ("HIT", "cache")
+    assert said(nginx, "/file/2") == ("HIT", "lmdb")
+    assert purge_all(nginx) == number // 2 + 1
+    assert said(nginx, "/file/1") == ("HIT", "lmdb")
 
 
 # keys

@@ -13,6 +13,7 @@ from typing import Protocol
 import pytest
 
 from lib.async_store import count, slow, use_test_store, wait_for
+from lib.backend import Reply
 from lib.cache import (
     CACHE,
     ZONE,
@@ -404,7 +405,7 @@ def test_expiry_of_a_rails_entry_caps(
     site: Site, memcached: Memcached, delivery: str
 ) -> None:
     """A Rails.cache entry is a miss when it has expired, cached or not."""
-    expires = time.time() + 1.5
+    expires = time.time() + 2.5
     site.files.write_id("aa/7.dat", 7)
     memcached.put(7, rails_entry("aa/7.dat", expires), flags=1)
     memcached.put(8, rails_entry("aa/7.dat", expires + 1000), flags=1)
@@ -470,8 +471,10 @@ def test_failure_is_not_kept(
 ) -> None:
     """A store that is well again is asked by the next request."""
     add(site, fake, 7)
+    timeout = "500ms" if script is never else "20s"
     nginx = site.start(
-        cached("ids") + INTERNAL, http=ZONE + patient(fake.url, "timeout 300ms;")
+        cached("ids") + INTERNAL,
+        http=ZONE + patient(fake.url, f"timeout {timeout};"),
     )
     fake.script = script
     for uri in ("/file/7", "/file/8"):
@@ -524,21 +527,24 @@ def test_late_answer_is_not_kept(site: Site, fake: Fake) -> None:
 # stale
 
 
-def expired(site: Site, fake: Fake, use_stale: str, more: str = "") -> Nginx:
+def expired(
+    site: Site, fake: Fake, use_stale: str, more: str = "", timeout: str = "20s"
+) -> Nginx:
     """Return a server whose cache has an expired record of 7.
 
     Args:
         site: whose server.
-        fake: its store, which answers within 300 milliseconds or not at all.
+        fake: its store.
         use_stale: the directive's values; the default if empty.
         more: directives of the location.
+        timeout: of the store.
     """
     add(site, fake, 7)
     directive = f"http_sendfile_cache_use_stale {use_stale};" if use_stale else ""
     nginx = site.start(
         cached("ids", f"http_sendfile_cache_valid 50ms; {directive} {more}")
         + (INTERNAL + APP + WARM),
-        http=ZONE + patient(fake.url, "timeout 300ms;"),
+        http=ZONE + patient(fake.url, f"timeout {timeout};"),
     )
     found = ask(nginx, "/file/7")
     site.assert_file(found.response, 7)
@@ -573,7 +579,8 @@ def test_use_stale(
     status: str | None,
 ) -> None:
     """Each value of use_stale is for its own failure."""
-    nginx = expired(site, fake, use_stale)
+    timeout = "500ms" if script is never else "20s"
+    nginx = expired(site, fake, use_stale, timeout=timeout)
     fake.script = script
     got = ask(nginx, "/file/7")
     lines = [s for s in nginx.errors("error") if "stale" in s]
@@ -1333,6 +1340,23 @@ def test_x_accel_redirect_to_an_id(site: Site, source: Source, delivery: str) ->
     for _ in range(3):
         site.assert_file(nginx.get("/app/"), 7)
     assert said(nginx, "/file/7") == ("HIT", "cache")
+
+
+def test_application_sends_to_another_id(
+    site: Site, source: Source, delivery: str
+) -> None:
+    """A cached miss whose application answers with another ID, which is cached."""
+    add(site, source.store, 7)
+    nginx = site.start(
+        cached(source.url, LONG + FALLBACK) + (APP + INTERNAL), http=ZONE
+    )
+    site.app.script = lambda request: Reply(headers={"X-Accel-Redirect": "/file/7"})
+    for wanted in (source.name, "cache", "cache"):
+        got = ask(nginx, "/file/8")
+        site.assert_file(got.response, 7)
+        assert (*got.said, got.entry.key) == ("HIT", wanted, "7")
+    if isinstance(source.store, Memcached):
+        assert source.store.count("cmd_get") == 2
 
 
 def test_access_rules_come_first(site: Site, source: Source, delivery: str) -> None:
