@@ -95,9 +95,12 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     v.negative = negative ? 1 : 0;
     v.valid = ngx_current_msec + valid;
 
-    if (valid == 0
-        || (!negative
-            && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK))
+    if (valid == 0) {
+        return;
+    }
+
+    if (!negative
+        && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK)
     {
         /* what was kept before is known to be old */
 
