@@ -10,7 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -23,9 +23,35 @@ from bench.quiet import Patience
 from bench.residency import in_memory
 from bench.runner import LatencyPlan, Plan, Runner
 from bench.stats import Figure, compare, latency_figures, store_figure
-from bench.tables import Setting, Table, lookup
+from bench.tables import (
+    Finding,
+    Means,
+    Setting,
+    Table,
+    bigfile,
+    cache,
+    disk,
+    lookup,
+    memory,
+    profile,
+    records,
+    scan,
+    workers,
+)
 
-TABLES: dict[str, Callable[[Setting], Table]] = {"lookup": lookup.table}
+TABLES: dict[str, Callable[[Setting], Table]] = {
+    "lookup": lookup.table,
+    "cache": cache.table,
+    "disk": disk.table,
+    "bigfile": bigfile.table,
+    "workers": workers.table,
+    "records": records.table,
+}
+STUDIES: dict[str, Callable[[Setting, Means], Finding]] = {
+    "memory": memory.study,
+    "scan": scan.study,
+    "profile": profile.study,
+}
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONNECTIONS = 64
@@ -47,7 +73,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m bench",
         description="Measure the tables of docs/benchmarks.md.",
     )
-    parser.add_argument("--table", choices=[*TABLES, ""], default="", help="only this")
+    parser.add_argument(
+        "--table", choices=[*TABLES, *STUDIES, ""], default="", help="only this"
+    )
     parser.add_argument(
         "--quick",
         action="store_true",
@@ -105,8 +133,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     _stop_on_signals()
     try:
         with _lock(arguments.cache), reporter() as progress:
-            names = [arguments.table] if arguments.table else list(TABLES)
-            complete = [_run_table(name, arguments, progress) for name in names]
+            names = [arguments.table] if arguments.table else [*TABLES, *STUDIES]
+            complete = [
+                (_run_table if name in TABLES else _run_study)(
+                    name, arguments, progress
+                )
+                for name in names
+            ]
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
@@ -136,13 +169,22 @@ def _lock(cache: Path) -> Iterator[None]:
         yield
 
 
-def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> bool:
-    worker_core, other_core = _cores()
-    program = _program(arguments, worker_core, other_core)
+@dataclass(frozen=True)
+class _Ground:
+    """What any run stands on."""
+
+    cores: tuple[int, int]
+    program: NginxProgram
+    setting: Setting
+
+
+@contextmanager
+def _ground(arguments: argparse.Namespace, progress: Reporter) -> Iterator[_Ground]:
+    """Find nginx and the cores; this process stays off the worker's core."""
+    before = os.sched_getaffinity(0)
+    cores = _cores()
+    program = _program(arguments, *cores)
     program.check()
-    wrk = Wrk(other_core, CONNECTIONS)
-    os.sched_setaffinity(0, {other_core})
-    plan = _plan(arguments)
     setting = Setting(
         nginx=program,
         module_missing=_module_missing(program),
@@ -150,25 +192,77 @@ def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
         quick=arguments.quick,
         note=progress.note,
     )
-    table = TABLES[name](setting)
-    facts = _facts(program, wrk)
-    progress.note(f"{name}: {len(table.entries)} contestants, {plan.rounds} rounds")
-    directory = Path(tempfile.mkdtemp(prefix="run-", dir=arguments.cache.resolve()))
+    os.sched_setaffinity(0, {cores[1]})
     try:
-        with in_memory(table.files) as locked:
-            facts["files"] = "locked in memory" if locked else "read beforehand"
-            runner = Runner(
-                table.entries,
-                wrk,
-                plan,
-                directory,
-                progress,
-                _patience(arguments, (worker_core, other_core)),
-                _latency(table, worker_core, other_core),
-            )
-            outcomes = runner.run()
+        yield _Ground(cores, program, setting)
     finally:
-        shutil.rmtree(directory)
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def _own_directory(arguments: argparse.Namespace) -> Iterator[Path]:
+    path = Path(tempfile.mkdtemp(prefix="run-", dir=arguments.cache.resolve()))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path)
+
+
+def _today() -> str:
+    return datetime.datetime.now(datetime.UTC).date().isoformat()
+
+
+def _run_study(name: str, arguments: argparse.Namespace, progress: Reporter) -> bool:
+    with (
+        _ground(arguments, progress) as ground,
+        _own_directory(arguments) as directory,
+    ):
+        load = Wrk(ground.cores[1], CONNECTIONS)
+        facts = _facts(ground.program, load)
+        means = Means(load, directory, _plan(arguments), progress.note)
+        finding = STUDIES[name](ground.setting, means)
+    facts["load average before, after"] += f", {machine.load_average():.1f}"
+    written = report.write_finding(finding, _today(), facts, _places(arguments))
+    print(report.finding_summary(finding))
+    progress.note(f"written: {written[0]}, {written[1]}")
+    return finding.complete
+
+
+def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> bool:
+    with (
+        _ground(arguments, progress) as ground,
+        _own_directory(arguments) as directory,
+    ):
+        return _measure(TABLES[name], ground, directory, arguments, progress)
+
+
+def _measure(
+    make: Callable[[Setting], Table],
+    ground: _Ground,
+    directory: Path,
+    arguments: argparse.Namespace,
+    progress: Reporter,
+) -> bool:
+    worker_core, other_core = ground.cores
+    table = make(ground.setting)
+    wrk = Wrk(ground.cores if table.shared else other_core, table.connections)
+    plan = replace(table.change_plan(_plan(arguments)), exclusive=not table.shared)
+    facts = _facts(ground.program, wrk)
+    progress.note(
+        f"{table.name}: {len(table.entries)} contestants, {plan.rounds} rounds"
+    )
+    with in_memory(table.files) as locked:
+        facts["files"] = "locked in memory" if locked else "read beforehand"
+        runner = Runner(
+            table.entries,
+            wrk,
+            plan,
+            directory,
+            progress,
+            _patience(arguments, ground.cores),
+            _latency(table, worker_core, other_core),
+        )
+        outcomes = runner.run()
     facts["load average before, after"] += f", {machine.load_average():.1f}"
     record = report.Record(
         table=table,
@@ -177,7 +271,7 @@ def _run_table(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
         figures=_figures(table, outcomes, runner.latencies),
         latencies=runner.latencies,
         plan=plan,
-        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        date=_today(),
         facts=facts,
     )
     written = report.write(record, _places(arguments))
@@ -253,6 +347,7 @@ def _facts(program: NginxProgram, wrk: Wrk) -> dict[str, str]:
         "load": wrk.version(),
         "memcached": machine.package_version("memcached"),
         "libnginx-mod-http-lua": machine.package_version("libnginx-mod-http-lua"),
+        "lighttpd": machine.package_version("lighttpd"),
         "liblmdb0": machine.package_version("liblmdb0"),
         "commit": machine.commit(REPOSITORY),
     }

@@ -66,6 +66,29 @@ def cpu_time(pids: Iterable[int]) -> CpuTime:
     return CpuTime(run, wait, minor, major)
 
 
+def file_reads(pids: Iterable[int]) -> int:
+    """Sum the system calls that read files since the given processes began.
+
+    The source is ``syscr`` of /proc/PID/io: read(2), pread(2), sendfile(2) and
+    their like count, recv(2) on a socket does not.
+
+    Args:
+        pids: process IDs.
+
+    Raises:
+        ProcessGone: one of them does not exist.
+    """
+    total = 0
+    for pid in pids:
+        try:
+            text = Path(f"/proc/{pid}/io").read_text()
+        except (FileNotFoundError, ProcessLookupError) as error:
+            raise ProcessGone(f"process {pid} has ended") from error
+        fields = dict(line.split(": ") for line in text.splitlines())
+        total += int(fields["syscr"])
+    return total
+
+
 def settled_cpu_time(pids: frozenset[int], timeout: float = 2.0) -> CpuTime:
     """Return the CPU time once the processes are idle, or after ``timeout``.
 

@@ -39,7 +39,7 @@ def nth_id(index: int, count: int) -> int:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files of 1,000 to 9,000 bytes that each begin with their own ID."""
+    """Files of known sizes that each begin with their own ID."""
 
     directory: Path
     sizes: tuple[int, ...]
@@ -77,15 +77,33 @@ def build_files(cache: Path, count: int = FILE_COUNT) -> FileSet:
     filler = source.randbytes(MAX_SIZE + 1_000)
     sizes = tuple(source.randint(MIN_SIZE, MAX_SIZE) for _ in range(count))
     files = FileSet(cache / f"files-{count}", sizes, filler)
-    recipe = {"layout": _LAYOUT, "count": count, "seed": _SEED}
-    if not _is_complete(files.directory, recipe):
-        fresh = _fresh_directory(files.directory)
-        for index in range(count):
-            path = fresh / files.path(index)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(files.body(index))
-        _complete(fresh, files.directory, recipe)
+    _write_files(files, {"layout": _LAYOUT, "count": count, "seed": _SEED})
     return files
+
+
+def build_equal_files(cache: Path, count: int, size: int) -> FileSet:
+    """Return files of one size, writing them first unless they are there.
+
+    Args:
+        cache: directory that keeps the data sets.
+        count: how many files; divides ten million.
+        size: of each, in bytes; at least 1,000.
+    """
+    filler = random.Random(_SEED).randbytes(size + 1_000)
+    files = FileSet(cache / f"files-{count}-of-{size}", (size,) * count, filler)
+    _write_files(files, {"layout": _LAYOUT, "count": count, "size": size})
+    return files
+
+
+def _write_files(files: FileSet, recipe: dict[str, int]) -> None:
+    if _is_complete(files.directory, recipe):
+        return
+    fresh = _fresh_directory(files.directory)
+    for index in range(len(files.sizes)):
+        path = fresh / files.path(index)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(files.body(index))
+    _complete(fresh, files.directory, recipe)
 
 
 @dataclass(frozen=True)
@@ -122,7 +140,9 @@ def build_store(cache: Path, files: FileSet, ids: int, used: int) -> IdStore:
         ids: how many IDs; divides ten million.
         used: how many of the files are pointed at; divides their number.
     """
-    store = IdStore(cache / f"ids-{ids}-files-{used}.lmdb", files, ids, used)
+    kind = files.directory.name.partition("-of-")[2]
+    name = f"ids-{ids}-files-{used}{kind and f'-of-{kind}'}.lmdb"
+    store = IdStore(cache / name, files, ids, used)
     recipe = {
         "layout": _LAYOUT,
         "ids": ids,

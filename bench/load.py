@@ -4,14 +4,19 @@ import json
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from bench.model import Address, BenchError, LoadResult
+from bench.model import Address, BenchError, ContestantError, LoadResult
 from bench.process import Child
 
 _MARK = "wrk-result "
+
+_RUNS = 10
+_TURNS = 8
+_FAST = 131_072
+_SLOW = 20_000
 
 
 class LoadGenerator(Protocol):
@@ -35,22 +40,22 @@ class LoadGenerator(Protocol):
 
 
 class Wrk:
-    """wrk with one thread.
+    """wrk with one thread for each of its cores.
 
     Args:
-        core: the core it runs on.
+        core: the core it runs on, or the cores.
         connections: keep-alive connections.
 
     Raises:
         BenchError: wrk is not installed.
     """
 
-    def __init__(self, core: int, connections: int) -> None:
+    def __init__(self, core: int | Sequence[int], connections: int) -> None:
         program = shutil.which("wrk")
         if program is None:
             raise BenchError("wrk is not installed (Debian package wrk)")
         self._program = program
-        self._core = core
+        self._cores = (core,) if isinstance(core, int) else tuple(core)
         self._connections = connections
 
     @property
@@ -61,7 +66,7 @@ class Wrk:
     def run(self, address: Address, paths: Iterable[str], seconds: int) -> LoadResult:
         """Request the paths in order, over and over.
 
-        wrk closes its connections at the end with up to one request on each
+        A second thread begins in the middle. wrk closes its connections at the end with up to one request on each
         answered but not counted.
 
         Args:
@@ -81,15 +86,15 @@ class Wrk:
             child = Child(
                 [
                     self._program,
-                    "--threads=1",
+                    f"--threads={len(self._cores)}",
                     f"--connections={self._connections}",
                     f"--duration={seconds}s",
                     f"--script={script}",
-                    f"http://{address.host}:{address.port}/",
+                    address.url,
                     "--",
                     str(listing),
                 ],
-                core=self._core,
+                core=self._cores,
                 output=output,
                 cwd=directory,
             )
@@ -107,6 +112,41 @@ class Wrk:
             [self._program, "-v"], capture_output=True, text=True, check=False
         )
         return shown.stdout.splitlines()[0].split(" Copyright")[0]
+
+
+def ask_all(
+    load: LoadGenerator, address: Address, paths: Sequence[str]
+) -> Iterator[tuple[int, LoadResult]]:
+    """Request each path at least once, in runs of some seconds.
+
+    Where a run ended the next begins, a few turns of all connections earlier:
+    what was under way then is asked for again. When all was asked for the last run goes on with the
+    first paths until its time is over.
+
+    Args:
+        load: load generator.
+        address: whom to ask.
+        paths: URL paths.
+
+    Yields:
+        The number of the path that a run began with, and its result.
+
+    Raises:
+        ContestantError: it is too slow: under 20,000 answers in a second, on
+            average.
+    """
+    asked = 0
+    for _ in range(_RUNS + len(paths) // _SLOW):
+        start = max(0, asked - _TURNS * load.connections)
+        rest = paths[start:]
+        result = load.run(address, rest, 1 + len(rest) // _FAST)
+        yield start, result
+        asked = max(asked + 1, start + result.requests)
+        if asked >= len(paths):
+            return
+    raise ContestantError(
+        "warm-up", f"only {asked:,} of {len(paths):,} requests were made"
+    )
 
 
 def parse_wrk(output: str, code: int) -> LoadResult:

@@ -11,7 +11,7 @@ def describe_machine() -> dict[str, str]:
     """Return processor, cores, memory, kernel and distribution."""
     return {
         "processor": _field(Path("/proc/cpuinfo"), "model name"),
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(os.cpu_count()),
         "memory": f"{_memory_gib():.0f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "distribution": _distribution(),

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
 
 
 class BenchError(Exception):
@@ -22,12 +24,26 @@ class ContestantError(Exception):
         self.reason = reason
 
 
+Metric = Literal["cpu", "rate"]
+
+
 @dataclass(frozen=True)
 class Address:
-    """Where a contestant listens."""
+    """Where a contestant listens.
+
+    ``certificate`` is the PEM file of a server that speaks TLS only; None for
+    plain HTTP.
+    """
 
     host: str
     port: int
+    certificate: Path | None = None
+
+    @property
+    def url(self) -> str:
+        """The URL of its root."""
+        scheme = "https" if self.certificate else "http"
+        return f"{scheme}://{self.host}:{self.port}/"
 
 
 @dataclass(frozen=True)
@@ -79,8 +95,9 @@ class Sample:
 
     ``cpu_ns`` is the CPU time of the contestant's processes, ``wait_ns`` the
     time they were ready to run but another process had their core;
-    ``major_faults`` are page faults that waited for a disk. ``store`` is None
-    if the contestant asks no server.
+    ``major_faults`` are page faults that waited for a disk. ``reads`` counts
+    system calls that read a file, ``shares`` are the parts of ``cpu_ns`` of each
+    process. ``store`` is None if the contestant asks no server.
     """
 
     round: int
@@ -90,6 +107,17 @@ class Sample:
     minor_faults: int = 0
     major_faults: int = 0
     store: StoreUse | None = None
+    reads: int = 0
+    shares: tuple[float, ...] = ()
+
+    def value(self, metric: Metric) -> float:
+        """Return CPU µs per request or requests per second."""
+        return self.cpu_us_per_request if metric == "cpu" else self.requests_per_second
+
+    @property
+    def busy(self) -> float:
+        """Share of the time that its processes ran; 1 for each whole core."""
+        return self.cpu_ns / 1e9 / self.load.seconds
 
     @property
     def cpu_us_per_request(self) -> float:
@@ -157,17 +185,24 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A ratio of CPU per request that a table publishes.
+    """A ratio of CPU per request, or of requests per second, of two contestants.
 
-    ``to`` names the candidates for the denominator: the one with the lowest
-    median is taken. ``goal`` is the highest ratio that is good enough; None
-    for a ratio that only informs.
+    ``to`` names the candidates for the denominator: the one with the best
+    median is taken. ``goal`` is the highest ratio of CPU, or the lowest one of
+    rates, that is good enough; None for a ratio that only informs. ``noise``
+    names two equal contestants: the goal is then met, too, if it is missed by no
+    more than their ratio differs from 1 in the middle half of the rounds.
+    ``grown_from`` names contestants that both sides are divided by first: the
+    ratio is then that of two growths.
     """
 
     title: str
     of: str
     to: tuple[str, ...]
     goal: float | None = None
+    metric: Metric = "cpu"
+    noise: tuple[str, str] | None = None
+    grown_from: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,9 @@ _COLOURS = {
     "floor": "#d9a441",
 }
 
+# Of the longest bar: too short for a figure within.
+_SHORT = 0.12
+
 
 @dataclass(frozen=True)
 class Row:
@@ -30,7 +33,13 @@ class Row:
 
 
 def draw_bars(
-    rows: Sequence[Row], stem: Path, *, title: str, axis: str, line: float | None
+    rows: Sequence[Row],
+    stem: Path,
+    *,
+    title: str,
+    axis: str,
+    line: float | None,
+    goals: Sequence[tuple[str, float]] = (),
 ) -> list[Path]:
     """Draw horizontal bars with a dot for each round.
 
@@ -40,6 +49,7 @@ def draw_bars(
         title: above the plot.
         axis: what the length means, with its unit.
         line: where to draw a vertical line (the baseline), or None.
+        goals: labels and places of further lines.
 
     Returns:
         The files written.
@@ -47,6 +57,7 @@ def draw_bars(
     figure = Figure(figsize=(9, 1.2 + 0.42 * len(rows)))
     axes = figure.add_subplot()
     places = range(len(rows))
+    longest = max(row.median for row in rows)
     axes.barh(
         places,
         [row.median for row in rows],
@@ -62,18 +73,32 @@ def draw_bars(
             color="black",
             alpha=0.45,
         )
+        # Within the bar, or right of it if there is no room.
+        short = row.median < _SHORT * longest
+        dark = short or row.role in ("noise", "floor")
         axes.annotate(
-            f"{row.median:.2f}",
-            (0, place),
+            f"{row.median:,.{0 if row.median >= 1_000 else 2}f}",
+            (row.median if short else 0, place),
             xytext=(6, 0),
             textcoords="offset points",
             va="center",
-            color="white" if row.role in ("ours", "baseline", "other") else "black",
+            color="black" if dark else "white",
         )
     if line is not None:
         axes.axvline(line, color="black", linewidth=0.8, linestyle="--")
+    for number, (label, where) in enumerate(goals):
+        axes.axvline(where, color="#b03a2e", linewidth=1, linestyle=":")
+        axes.annotate(
+            label,
+            (where, len(rows) - 0.35 + 0.35 * number),
+            xytext=(3, 0),
+            textcoords="offset points",
+            va="center",
+            color="#b03a2e",
+            fontsize=7,
+        )
     axes.set_yticks(places, [row.label for row in rows])
-    axes.invert_yaxis()
+    axes.set_ylim(len(rows) - 0.5 + 0.35 * len(goals), -0.5)
     axes.set_xlim(left=0)
     axes.set_xlabel(axis)
     axes.set_title(title, loc="left", fontsize=11)

@@ -18,25 +18,31 @@ _IF_PARENT_LIVES = '[ "$PPID" = "$1" ] || exit 1; shift; exec "$@"'
 
 
 class Child:
-    """A process in a session of its own, bound to one core.
+    """A process in a session of its own, bound to one core or some.
 
     A Ctrl-C in the terminal does not reach it; it ends by :meth:`stop`, or by
     SIGTERM from the kernel if the benchmark itself is killed.
 
     Args:
         argv: program and arguments.
-        core: the core it may run on.
+        core: the core, or the cores, that it may run on.
         output: file that takes stdout and stderr.
         cwd: working directory.
     """
 
     def __init__(
-        self, argv: Sequence[str], *, core: int, output: Path, cwd: Path
+        self,
+        argv: Sequence[str],
+        *,
+        core: int | Sequence[int],
+        output: Path,
+        cwd: Path,
     ) -> None:
+        cores = [core] if isinstance(core, int) else core
         pinned = [
             *("setpriv", "--pdeathsig", "TERM"),
             *("sh", "-c", _IF_PARENT_LIVES, "sh", str(os.getpid())),
-            *("taskset", "-c", str(core), *argv),
+            *("taskset", "-c", ",".join(map(str, cores)), *argv),
         ]
         with output.open("wb") as out:
             self._process = subprocess.Popen(

@@ -25,6 +25,9 @@ class LoggingContestant(Contestant, Protocol):
     def access_log(self) -> Path:
         """The log."""
 
+    def begin_log(self) -> None:
+        """Begin the log anew."""
+
 
 def prove(
     contestant: LoggingContestant,

@@ -2,24 +2,32 @@
 
 import json
 import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.model import LatencySample, Outcome
+from bench.model import LatencySample, Metric, Outcome
 from bench.plots import Row, draw_bars
 from bench.runner import Plan
 from bench.stats import Figure, Ratio, Spread, cpu_spread, spread, store_spread
-from bench.tables import Table
+from bench.tables import Finding, Table
 
 SCHEMA = 1
+
+_AXES: Mapping[Metric, str] = {
+    "cpu": "CPU of the workers alone, µs per request (dashes: rounds)",
+    "rate": "requests per second (dashes: rounds)",
+}
 
 _PREAMBLE = """\
 # Benchmarks
 
 `make bench` measures every table below on your machine and rewrites this file;
-`make bench TABLE=lookup` measures one, `QUICK=1` only shows that it works.
+`make bench TABLE=cache` measures one, `QUICK=1` only shows that it works. The
+tables are `lookup`, `cache`, `disk`, `bigfile`, `workers`, `records`, `memory`,
+`scan` and `profile`.
 
 **What two shared cores can show.** Ratios of CPU per request within one run: the
 contestants take turns, so whatever else the machine does meets all of them. A
@@ -27,6 +35,8 @@ ratio is the median of the ratios round by round; beside it stand the lowest and
 highest round. Before a timed run the benchmark waits, for a limited time, until
 nothing else runs, and repeats a run in which another process had the worker's
 core for more than 5 % of the time; "waited for its core" shows what remained.
+"Busy" is the share of the time in which the server ran: where it is far from
+100 %, the load generator was what limited the rate.
 Equal servers are run twice: what their ratio differs from 1 is the
 machine's own noise, and a difference smaller than that says nothing.
 **What they cannot show**: rates of a machine with many cores or a real network
@@ -73,17 +83,87 @@ def write(record: Record, places: Places) -> list[Path]:
     Returns:
         The files written.
     """
-    result = places.results / f"{record.date}.json"
-    written = [result, places.document]
-    _write_json(record, result)
-    written += _write_configurations(record, places)
-    plot = places.document.with_suffix("") / f"{record.table.name}.svg"
+    name = record.table.name
+    written = [_write_json(name, as_json(record), record.date, places), places.document]
+    files = {
+        f"{outcome.name}.conf": outcome.configuration
+        for outcome in record.outcomes.values()
+        if outcome.configuration
+    }
+    written += _write_files(name, files, record.date, places)
+    plot = _plot_path(name, places)
     written += _write_plot(record, plot.with_suffix(""))
     section = render(record, places, plot if plot in written else None)
+    _write_section(name, section, places)
+    return written
+
+
+def write_finding(
+    finding: Finding, date: str, facts: Mapping[str, str], places: Places
+) -> list[Path]:
+    """Write a study's finding.
+
+    Args:
+        finding: what it found.
+        date: of the run.
+        facts: of the machine and the programs.
+        places: where to.
+
+    Returns:
+        The files written.
+    """
+    name = finding.name
+    data = {
+        "title": finding.title,
+        "date": date,
+        "facts": dict(facts),
+        "goals": [asdict(goal) for goal in finding.goals],
+        **finding.data,
+    }
+    written = [_write_json(name, data, date, places), places.document]
+    written += _write_files(name, finding.files, date, places)
+    plot = _plot_path(name, places)
+    if finding.bars:
+        written += draw_bars(
+            finding.bars,
+            plot.with_suffix(""),
+            title=finding.title,
+            axis=finding.axis,
+            line=finding.line,
+        )
+    base = places.document.parent
+    parts = [f"## {finding.title}", finding.about.strip()]
+    if finding.bars:
+        parts.append(f"![{finding.title}]({_link(plot, base)})")
+    parts.append(finding_summary(finding))
+    said = "; ".join(f"{fact}: {value}" for fact, value in facts.items())
+    parts.append(f"{date}. {said}.")
+    if finding.files:
+        directory = _directory(name, date, places)
+        parts[-1] += f" Exact configurations: [{name}]({_link(directory, base)}/)."
+    _write_section(name, "\n\n".join(parts), places)
+    return written
+
+
+def finding_summary(finding: Finding) -> str:
+    """Return a finding's tables for a terminal."""
+    parts = []
+    if finding.goals:
+        verdicts = {None: "", True: "met", False: "not met"}
+        rows = [[g.title, g.figure, g.goal, verdicts[g.met]] for g in finding.goals]
+        parts.append(_markdown(["", "measured", "goal", ""], rows))
+    parts += [_markdown(header, rows) for header, rows in finding.tables]
+    return "\n\n".join([*parts, *finding.notes])
+
+
+def _plot_path(name: str, places: Places) -> Path:
+    return places.document.with_suffix("") / f"{name}.svg"
+
+
+def _write_section(name: str, section: str, places: Places) -> None:
     places.document.parent.mkdir(parents=True, exist_ok=True)
     old = places.document.read_text() if places.document.exists() else _PREAMBLE
-    places.document.write_text(replace_section(old, record.table.name, section))
-    return written
+    places.document.write_text(replace_section(old, name, section))
 
 
 def replace_section(document: str, name: str, section: str) -> str:
@@ -123,7 +203,9 @@ def as_json(record: Record) -> dict[str, object]:
                 "title": ratio.comparison.title,
                 "of": ratio.comparison.of,
                 "to": ratio.to,
+                "metric": ratio.comparison.metric,
                 "goal": ratio.comparison.goal,
+                "noise": ratio.noise,
                 "met": ratio.met,
                 "spread": asdict(ratio.spread) if ratio.spread else None,
                 "missing": ratio.missing,
@@ -155,54 +237,95 @@ def _store_json(outcome: Outcome) -> dict[str, float] | None:
     return asdict(found) if found else None
 
 
-def _write_json(record: Record, path: Path) -> None:
+def _write_json(
+    name: str, data: Mapping[str, object], date: str, places: Places
+) -> Path:
+    path = places.results / f"{date}.json"
     document: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
     if path.exists():
         document = json.loads(path.read_text())
-    document["tables"][record.table.name] = as_json(record)
+    document["tables"][name] = data
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(document, indent=1) + "\n")
+    return path
 
 
-def _configuration_directory(record: Record, places: Places) -> Path:
-    return places.results / record.date / record.table.name
+def _directory(name: str, date: str, places: Places) -> Path:
+    return places.results / date / name
 
 
-def _write_configurations(record: Record, places: Places) -> list[Path]:
-    directory = _configuration_directory(record, places)
-    directory.mkdir(parents=True, exist_ok=True)
+def _write_files(
+    name: str, files: Mapping[str, str], date: str, places: Places
+) -> list[Path]:
+    directory = _directory(name, date, places)
     written = []
-    for outcome in record.outcomes.values():
-        if outcome.configuration:
-            path = directory / f"{outcome.name}.conf"
-            path.write_text(
-                outcome.configuration.replace(str(places.repository), "@REPOSITORY@")
-            )
-            written.append(path)
+    for file, text in files.items():
+        path = directory / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(_abridged(text.replace(str(places.repository), "@REPOSITORY@")))
+        written.append(path)
     return written
 
 
+def _abridged(text: str) -> str:
+    """Shorten words of more than 200 bytes, such as an answer's body."""
+    return re.sub(
+        r"\S{201,}", lambda found: f"{found[0][:20]}...({len(found[0])} bytes)", text
+    )
+
+
 def _write_plot(record: Record, stem: Path) -> list[Path]:
+    metric = record.table.metric
     rows = [
         Row(
             outcome.title,
             outcome.role,
-            cpu_spread(outcome).median,
-            [sample.cpu_us_per_request for sample in outcome.samples],
+            spread(values).median,
+            values,
         )
         for outcome in record.outcomes.values()
         if outcome.measured
+        for values in [[sample.value(metric) for sample in outcome.samples]]
     ]
     if not rows:
         return []
-    baselines = [row.median for row in rows if row.role == "baseline"]
     return draw_bars(
         rows,
         stem,
         title=record.table.title,
-        axis="CPU of the worker alone, µs per request (dashes: rounds)",
-        line=min(baselines, default=None),
+        axis=_AXES[metric],
+        line=_baseline(rows),
+        goals=_goal_lines(record),
     )
+
+
+def _baseline(rows: Sequence[Row]) -> float | None:
+    """Where all bars have one baseline, that; of two the lower."""
+    baselines = [row.median for row in rows if row.role == "baseline"]
+    return min(baselines) if 0 < len(baselines) <= 2 else None
+
+
+def _goal_lines(record: Record) -> list[tuple[str, float]]:
+    """Say where the bar of ours must end, if there is one of ours with goals."""
+    metric = record.table.metric
+    found = [
+        ratio
+        for ratio in record.ratios
+        if ratio.comparison.goal is not None
+        and ratio.comparison.metric == metric
+        and ratio.comparison.grown_from is None
+        and ratio.to is not None
+    ]
+    if len({ratio.comparison.of for ratio in found}) != 1:
+        return []
+    return [
+        (f"goal: {ratio.comparison.goal} × {ratio.to}", ratio.comparison.goal * median)
+        for ratio in found
+        if ratio.to is not None and ratio.comparison.goal is not None
+        for median in [
+            spread([s.value(metric) for s in record.outcomes[ratio.to].samples]).median
+        ]
+    ]
 
 
 def render(record: Record, places: Places, plot: Path | None) -> str:
@@ -250,6 +373,7 @@ def _figures(record: Record) -> str:
             p99 = spread([s.load.latency_p99_us for s in outcome.samples]).median
             store = store_spread(outcome)
             wait = spread([s.wait_share for s in outcome.samples])
+            busy = spread([s.busy for s in outcome.samples])
             rows.append(
                 [
                     outcome.title,
@@ -259,13 +383,14 @@ def _figures(record: Record) -> str:
                     f"{rate:,.0f}",
                     f"{p50:,.0f}",
                     f"{p99:,.0f}",
+                    f"{busy.median:.0%}",
                     f"{wait.median:.1%}",
                     f"{outcome.memory.anonymous_kib:,}" if outcome.memory else "",
                     f"{outcome.memory.rss_kib:,}" if outcome.memory else "",
                 ]
             )
         else:
-            rows.append([outcome.title, *["–"] * 9])
+            rows.append([outcome.title, *["–"] * 10])
     header = [
         "contestant",
         "CPU µs/request",
@@ -274,6 +399,7 @@ def _figures(record: Record) -> str:
         "requests/s",
         "p50 µs",
         "p99 µs",
+        "busy",
         "waited for its core",
         "private KiB",
         "RSS KiB",
@@ -284,7 +410,6 @@ def _figures(record: Record) -> str:
 def _ratio_table(ratios: Sequence[Ratio]) -> str:
     rows = []
     for ratio in ratios:
-        goal = ratio.comparison.goal
         if ratio.spread is None:
             figures = ["–", "–", f"not known: {ratio.missing}"]
         else:
@@ -293,9 +418,24 @@ def _ratio_table(ratios: Sequence[Ratio]) -> str:
         title = ratio.comparison.title
         if len(ratio.comparison.to) > 1 and ratio.to:
             title = f"{title} ({ratio.to})"
-        rows.append([title, *figures[:2], f"≤ {goal}" if goal else "", figures[2]])
-    header = ["ratio of CPU per request", "median", "lowest–highest", "goal", ""]
+        rows.append([title, *figures[:2], _goal(ratio), figures[2]])
+    header = [
+        "ratio of CPU per request, or of throughput",
+        "median",
+        "lowest–highest",
+        "goal",
+        "",
+    ]
     return _markdown(header, rows)
+
+
+def _goal(ratio: Ratio) -> str:
+    comparison = ratio.comparison
+    if comparison.goal is None:
+        return ""
+    sign, side = ("≥", "−") if comparison.metric == "rate" else ("≤", "+")
+    noise = f" {side} {ratio.noise:.3f} (noise)" if comparison.noise else ""
+    return f"{sign} {comparison.goal}{noise}"
 
 
 def _figure_table(figures: Sequence[Figure]) -> str:
@@ -331,10 +471,27 @@ def _notes(record: Record) -> list[str]:
             if o.proof is not None
         )
         notes.append(
-            "Each request was looked up: an untimed run of one second with an access"
+            "What each request did: an untimed run of one second with an access"
             " log gave, for answers counted by the load generator and lines logged"
             " (up to one more for each connection, cut off at the end): "
             f"{listed}."
+        )
+    memory = [
+        entry.contestant.name
+        for entry in record.table.entries
+        if entry.reads is not None and record.outcomes[entry.contestant.name].measured
+    ]
+    if memory:
+        listed = "; ".join(
+            f"{name}: {sum(s.load.requests for s in samples):,} answers,"
+            f" {sum(s.reads for s in samples):,} reads"
+            for name in memory
+            for samples in [record.outcomes[name].samples]
+        )
+        notes.append(
+            "The bodies came from memory: in the timed runs the kernel counted these"
+            " system calls of the workers that read a file (read, pread, sendfile):"
+            f" {listed}."
         )
     stores = [o for o in record.outcomes.values() if o.measured and _asked(o)[0]]
     if stores:
@@ -369,7 +526,7 @@ def _asked(outcome: Outcome) -> tuple[int, int]:
 def _conditions(record: Record, places: Places, base: Path) -> str:
     facts = "; ".join(f"{name}: {value}" for name, value in record.facts.items())
     plan = record.plan
-    directory = _configuration_directory(record, places)
+    directory = _directory(record.table.name, record.date, places)
     return (
         f"{record.date}, {plan.rounds} rounds of {plan.seconds} s, seed {plan.seed}."
         f" Every contestant answered {plan.checks} random requests correctly, byte"

@@ -8,11 +8,12 @@ from types import TracebackType
 from typing import Self
 
 from bench.contestants import Asked, Contestant, Store
-from bench.cpu import ProcessGone, settled_cpu_time
-from bench.load import LoadGenerator
+from bench.cpu import ProcessGone, cpu_time, file_reads, settled_cpu_time
+from bench.load import LoadGenerator, ask_all
 from bench.memory import memory
 from bench.model import (
     AddedLatency,
+    Address,
     ContestantError,
     Failure,
     LatencySample,
@@ -30,7 +31,7 @@ from bench.workload import Workload, covering_indexes, mean_size, random_indexes
 _URLS_PER_SECOND = 131_072
 _SIZE_TOLERANCE = 0.01
 _DISTURBED = 0.05
-_WARM_UP_RUNS = 10
+_FAIR_SHARE = 0.5
 _LOG_STAGE = "its log"
 
 
@@ -42,7 +43,10 @@ class Entry:
     copy of another, to show what the machine alone makes of two equals).
     ``proof`` gives a logging copy and the one line that it may log. ``missing``
     says why the contestant cannot take part. ``store`` is a server that it asks
-    once for each request; several may ask the same.
+    once for each request; several may ask the same. ``passes``: everything is
+    asked for so many times before the proof and before the rounds, which fills
+    a cache; 0 leaves it to the plan. ``reads`` is the highest number of file
+    reads for a request that a timed run may have, None for any.
     """
 
     contestant: Contestant
@@ -52,6 +56,8 @@ class Entry:
     proof: tuple[LoggingContestant, str] | None = None
     missing: str | None = None
     store: Store | None = None
+    passes: int = 0
+    reads: float | None = None
 
 
 @dataclass(frozen=True)
@@ -76,7 +82,10 @@ class Plan:
     request is made once, or ``warm_up_requests`` evenly spaced ones; 0 for no
     warm-up. ``checks`` answers are compared byte for byte before and after the
     rounds, ``spot_checks`` after each timed run. Latency is measured in
-    ``latency_rounds`` of three runs of one second.
+    ``latency_rounds`` of three runs of one second. ``exclusive``: the workers
+    have their core for themselves, so a run is repeated if another process had
+    it; else the load generator shares it, and each worker must have had a part
+    of the work.
     """
 
     rounds: int
@@ -86,6 +95,7 @@ class Plan:
     checks: int = 500
     spot_checks: int = 20
     latency_rounds: int = 5
+    exclusive: bool = True
 
 
 class Runner:
@@ -218,6 +228,10 @@ class Runner:
         contestant.configure(self._own_directory(contestant))
         contestant.start()
         try:
+            if entry.passes:
+                self._warm_up_at(entry, contestant.address)
+                settled_cpu_time(contestant.pids())
+                contestant.begin_log()
             indexes = random_indexes(entry.workload, self._plan.seed, _URLS_PER_SECOND)
             self._outcomes[entry.contestant.name].proof = prove(
                 contestant, expected, self._load, map(entry.workload.url, indexes)
@@ -226,21 +240,21 @@ class Runner:
             contestant.stop()
 
     def _warm_up(self, entry: Entry) -> None:
-        if self._plan.warm_up_requests == 0:
-            return
-        indexes = covering_indexes(
-            entry.workload, self._plan.seed, self._plan.warm_up_requests
-        )
-        asked = 0
-        for _ in range(_WARM_UP_RUNS):
-            rest = indexes[asked:]
-            result = self._load.run(
-                entry.contestant.address, map(entry.workload.url, rest), 1
-            )
-            self._check_load(entry, "warm-up", result, rest, self._load)
-            asked += result.requests
-            if asked >= len(indexes):
-                return
+        if self._plan.warm_up_requests or entry.passes:
+            self._warm_up_at(entry, entry.contestant.address)
+
+    def _warm_up_at(self, entry: Entry, address: Address) -> None:
+        workload = entry.workload
+        passes = entry.passes or 1
+        limit = workload.count if entry.passes else self._plan.warm_up_requests
+        indexes = [
+            index
+            for number in range(passes)
+            for index in covering_indexes(workload, self._plan.seed + number, limit)
+        ]
+        urls = [workload.url(index) for index in indexes]
+        for start, result in ask_all(self._load, address, urls):
+            self._check_load(entry, "warm-up", result, indexes[start:], self._load)
 
     def _timed_run(self, number: int) -> Callable[[Entry], None]:
         def run(entry: Entry) -> None:
@@ -251,7 +265,7 @@ class Runner:
             )
             self._patience.wait()
             sample = self._sample(entry, number, indexes)
-            while sample.wait_share > _DISTURBED and self._patience.left:
+            while self._disturbed(sample) and self._patience.left:
                 self._patience.spend(sample.load.seconds)
                 self._patience.wait()
                 sample = self._sample(entry, number, indexes)
@@ -259,16 +273,29 @@ class Runner:
 
         return run
 
+    def _disturbed(self, sample: Sample) -> bool:
+        return self._plan.exclusive and sample.wait_share > _DISTURBED
+
     def _sample(self, entry: Entry, number: int, indexes: Sequence[int]) -> Sample:
         stage = f"round {number}"
         pids = self._pids[entry.contestant.name]
         address = entry.contestant.address
         urls = [entry.workload.url(index) for index in indexes]
         before = settled_cpu_time(pids)
+        each_before = _each_run_ns(pids)
+        reads_before = self._file_reads(entry)
         with _StoreMeter(entry.store) as meter:
             result = self._load.run(address, urls, self._plan.seconds)
             used = settled_cpu_time(pids) - before
+        each = [b - a for a, b in zip(each_before, _each_run_ns(pids), strict=True)]
+        reads = self._file_reads(entry) - reads_before
         self._check_load(entry, stage, result, indexes, self._load)
+        self._check_reads(entry, stage, result, reads)
+        shares = tuple(run / max(1, sum(each)) for run in each)
+        if not self._plan.exclusive and min(shares) < _FAIR_SHARE / len(shares):
+            raise ContestantError(
+                stage, f"its workers did {_percentages(shares)} of the work"
+            )
         meter.check(result, self._load, stage)
         self._check_processes(entry, stage)
         checked = indexes[: self._plan.spot_checks]
@@ -281,7 +308,22 @@ class Runner:
             used.minor_faults,
             used.major_faults,
             meter.use,
+            reads,
+            shares,
         )
+
+    def _file_reads(self, entry: Entry) -> int:
+        if entry.reads is None:
+            return 0
+        return file_reads(self._pids[entry.contestant.name])
+
+    def _check_reads(
+        self, entry: Entry, stage: str, result: LoadResult, reads: int
+    ) -> None:
+        if entry.reads is not None and reads > entry.reads * result.requests:
+            raise ContestantError(
+                stage, f"{result.requests} answers took {reads} reads of files"
+            )
 
     def _measure_latency(self, plan: LatencyPlan) -> None:
         """Take turns: one contestant, the other, the store itself."""
@@ -374,6 +416,14 @@ class Runner:
         complaints = contestant.complaints()
         if complaints:
             raise ContestantError(_LOG_STAGE, complaints[-1])
+
+
+def _each_run_ns(pids: frozenset[int]) -> list[int]:
+    return [cpu_time([pid]).run_ns for pid in sorted(pids)]
+
+
+def _percentages(shares: Sequence[float]) -> str:
+    return " and ".join(f"{share:.0%}" for share in shares)
 
 
 class _StoreMeter:

@@ -1,5 +1,6 @@
 """Medians, spreads and ratios."""
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from bench.model import (
     AddedLatency,
     Comparison,
     LatencySample,
+    Metric,
     Outcome,
     StoreCost,
 )
@@ -28,20 +30,25 @@ class Spread:
 class Ratio:
     """A comparison's result: the spread of the ratios round by round.
 
-    ``missing`` says why there is none.
+    ``noise`` is how much equal contestants differed from each other in the
+    middle half of the rounds, 0 if the comparison allows for none. ``missing``
+    says why there is no spread.
     """
 
     comparison: Comparison
     to: str | None
     spread: Spread | None
     missing: str | None = None
+    noise: float = 0.0
 
     @property
     def met(self) -> bool | None:
         """Whether the goal is met; None without a goal or a figure."""
         if self.comparison.goal is None or self.spread is None:
             return None
-        return self.spread.median <= self.comparison.goal
+        if self.comparison.metric == "rate":
+            return self.spread.median >= self.comparison.goal - self.noise
+        return self.spread.median <= self.comparison.goal + self.noise
 
 
 def spread(values: Sequence[float]) -> Spread:
@@ -62,6 +69,11 @@ def cpu_spread(outcome: Outcome) -> Spread:
     return spread([sample.cpu_us_per_request for sample in outcome.samples])
 
 
+def rate_spread(outcome: Outcome) -> Spread:
+    """Describe a contestant's requests per second over the rounds."""
+    return spread([sample.requests_per_second for sample in outcome.samples])
+
+
 def compare(comparison: Comparison, outcomes: Mapping[str, Outcome]) -> Ratio:
     """Divide round by round; the noise that a round's contestants share cancels.
 
@@ -69,26 +81,55 @@ def compare(comparison: Comparison, outcomes: Mapping[str, Outcome]) -> Ratio:
         comparison: what to divide by what.
         outcomes: by contestant's name.
     """
-    of = outcomes.get(comparison.of)
-    if of is None or not of.measured:
-        return Ratio(comparison, None, None, f"{comparison.of} was not measured")
+    needed = [comparison.of, *(comparison.grown_from or ()), *(comparison.noise or ())]
+    for name in needed:
+        if name not in outcomes or not outcomes[name].measured:
+            return Ratio(comparison, None, None, f"{name} was not measured")
     candidates = [outcomes[name] for name in comparison.to if name in outcomes]
     for candidate in candidates:
         if not candidate.measured:
-            # The cheapest of them is then unknown.
+            # The best of them is then unknown.
             return Ratio(comparison, None, None, f"{candidate.name} was not measured")
     if not candidates:
         return Ratio(comparison, None, None, f"no {' or '.join(comparison.to)}")
-    to = min(candidates, key=lambda outcome: cpu_spread(outcome).median)
-    below = {sample.round: sample.cpu_us_per_request for sample in to.samples}
-    ratios = [
-        sample.cpu_us_per_request / below[sample.round]
-        for sample in of.samples
-        if sample.round in below
-    ]
+    if comparison.metric == "rate":
+        to = max(candidates, key=lambda outcome: rate_spread(outcome).median)
+    else:
+        to = min(candidates, key=lambda outcome: cpu_spread(outcome).median)
+    over = [outcomes[comparison.of]]
+    under = [to]
+    if comparison.grown_from is not None:
+        of_first, to_first = comparison.grown_from
+        over.append(outcomes[to_first])
+        under.append(outcomes[of_first])
+    ratios = _by_round(over, under, comparison.metric)
     if not ratios:
-        return Ratio(comparison, to.name, None, "no round has both")
-    return Ratio(comparison, to.name, spread(ratios))
+        return Ratio(comparison, to.name, None, "no round has all")
+    noise = 0.0
+    if comparison.noise is not None:
+        one, same = (outcomes[name] for name in comparison.noise)
+        between = _by_round([one], [same], comparison.metric)
+        if not between:
+            return Ratio(comparison, to.name, None, "no round has all")
+        middle = spread(between)
+        noise = max(abs(middle.q1 - 1), abs(middle.q3 - 1))
+    return Ratio(comparison, to.name, spread(ratios), noise=noise)
+
+
+def _by_round(
+    over: Sequence[Outcome], under: Sequence[Outcome], metric: Metric
+) -> list[float]:
+    """Multiply and divide the values of each round that all have."""
+    series = [
+        ({sample.round: sample.value(metric) for sample in outcome.samples}, sign)
+        for outcomes, sign in ((over, 1), (under, -1))
+        for outcome in outcomes
+    ]
+    rounds = set.intersection(*(set(values) for values, _ in series))
+    return [
+        math.prod(values[number] ** sign for values, sign in series)
+        for number in sorted(rounds)
+    ]
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """Checks answers byte for byte, outside the timed runs."""
 
 import http.client
+import ssl
 from collections.abc import Iterable
 
 from bench.model import Address, ContestantError
@@ -29,9 +30,7 @@ def verify(
     Raises:
         ContestantError: an answer is wrong or missing.
     """
-    connection = http.client.HTTPConnection(
-        address.host, address.port, timeout=_TIMEOUT
-    )
+    connection = _connection(address)
     heads = []
     try:
         for index in indexes:
@@ -39,6 +38,15 @@ def verify(
     finally:
         connection.close()
     return sum(heads) / len(heads)
+
+
+def _connection(address: Address) -> http.client.HTTPConnection:
+    if address.certificate is None:
+        return http.client.HTTPConnection(address.host, address.port, timeout=_TIMEOUT)
+    trust = ssl.create_default_context(cafile=address.certificate)
+    return http.client.HTTPSConnection(
+        address.host, address.port, timeout=_TIMEOUT, context=trust
+    )
 
 
 def _verify_one(

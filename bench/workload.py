@@ -81,15 +81,17 @@ class IdWorkload:
         return self._store.files.sizes[self._store.file_index(index)]
 
 
-class EmptyWorkload:
-    """Requests of the same form as another workload's, empty answers.
+class FixedWorkload:
+    """Requests of the same form as another workload's, one answer to all.
 
     Args:
         like: the workload whose URLs are used.
+        body: of each answer.
     """
 
-    def __init__(self, like: Workload) -> None:
+    def __init__(self, like: Workload, body: bytes) -> None:
         self._like = like
+        self._body = body
 
     @property
     def count(self) -> int:
@@ -101,12 +103,12 @@ class EmptyWorkload:
         return self._like.url(index)
 
     def body(self, index: int) -> bytes:
-        """Return nothing: the answer has no body."""
-        return b""
+        """Return the one body."""
+        return self._body
 
     def size(self, index: int) -> int:
-        """Return 0."""
-        return 0
+        """Return its length in bytes."""
+        return len(self._body)
 
 
 def random_indexes(workload: Workload, seed: int, count: int) -> list[int]:

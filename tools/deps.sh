@@ -13,7 +13,7 @@ set -eu
 . "$(dirname -- "$0")/common.sh"
 
 # services that must not start because we install their packages
-services="nginx memcached"
+services="nginx memcached lighttpd"
 
 policy=/usr/sbin/policy-rc.d
 mark='# written by ngx_sendfile tools/deps.sh'
@@ -71,7 +71,8 @@ group() {
             ;;
         bench)
             group run
-            printf '%s\n' procps util-linux wrk memcached libnginx-mod-http-lua
+            printf '%s\n' procps util-linux wrk memcached \
+                libnginx-mod-http-lua lighttpd openssl linux-perf
             ;;
         *)
             die "no group $1; there are build, run, lint, fuzz, asan, test" \
@@ -139,6 +140,12 @@ missing() {
             libclang-rt-dev)
                 has_clang_rt || ! available libclang-rt-dev \
                     || echo libclang-rt-dev
+                ;;
+            linux-perf)
+                # Ubuntu has one for each of its kernels; without any of them
+                # the benchmark does all but the profile
+                command -v perf > /dev/null || ! available linux-perf \
+                    || echo linux-perf
                 ;;
             *)
                 echo "$package"

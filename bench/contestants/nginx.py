@@ -3,9 +3,10 @@
 import os
 import re
 import resource
+import signal
 import subprocess
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench.model import Address, BenchError, ContestantError
@@ -21,7 +22,7 @@ _TEMPLATE = """\
 {load_module}daemon off;
 pid nginx.pid;
 error_log error.log warn;
-{user}worker_processes 1;
+{user}worker_processes {workers};
 worker_cpu_affinity {mask};
 worker_rlimit_nofile {descriptors};
 
@@ -48,9 +49,9 @@ http {{
     tcp_nopush on;
 {log}    keepalive_timeout 1h;
     keepalive_requests 1000000000;
-
+{http}
     server {{
-        listen {host}:{port};
+        listen {host}:{port}{listen};
 
 {server}    }}
 }}
@@ -62,7 +63,8 @@ class NginxProgram:
     """Which nginx runs, and where.
 
     ``module`` is loaded by the contestants that need it; None if it is linked
-    in. ``worker_core`` takes the worker, ``other_core`` the master.
+    in. ``worker_core`` takes the worker, ``other_core`` the master and, if there
+    are two workers, the second.
     """
 
     binary: Path
@@ -95,6 +97,13 @@ class NginxProgram:
         return min(_DESCRIPTORS, hard)
 
 
+def _indented(lines: str, columns: int) -> str:
+    return "".join(
+        f"{' ' * columns}{line}\n" if line else "\n"
+        for line in lines.strip().splitlines()
+    )
+
+
 class Nginx:
     """An nginx contestant.
 
@@ -105,6 +114,11 @@ class Nginx:
             are needed: the address of a store is not known before it runs.
         needs_module: whether the module is loaded.
         others: further modules to load.
+        http: lines of the ``http`` block.
+        workers: 1, or 2 on both cores: then each has a listening socket of
+            its own (``reuseport``), so that both get connections.
+        certificate: if given, it speaks TLS only, with this PEM file that
+            holds the key, too.
         log_format: if given, each request is logged in this format (buffered)
             to :attr:`access_log`; else access_log is off.
     """
@@ -117,13 +131,21 @@ class Nginx:
         *,
         needs_module: bool = False,
         others: Sequence[Path] = (),
+        http: str = "",
+        workers: int = 1,
+        certificate: Path | None = None,
         log_format: str | None = None,
     ) -> None:
+        if workers not in (1, 2):
+            raise ValueError("there are two cores")
         self._name = name
         self._program = program
         self._server = server
         self._needs_module = needs_module
         self._others = others
+        self._http = http
+        self._workers = workers
+        self._certificate = certificate
         self._log_format = log_format
         self._directory: Path | None = None
         self._address: Address | None = None
@@ -141,6 +163,9 @@ class Nginx:
             self._server,
             needs_module=self._needs_module,
             others=self._others,
+            http=self._http,
+            workers=self._workers,
+            certificate=self._certificate,
             log_format=log_format,
         )
 
@@ -174,7 +199,7 @@ class Nginx:
             directory: becomes nginx's prefix.
         """
         self._directory = directory
-        self._address = free_address()
+        self._address = replace(free_address(), certificate=self._certificate)
         (directory / "temp").mkdir(exist_ok=True)
         (directory / "nginx.conf").write_text(self.configuration())
 
@@ -194,15 +219,34 @@ class Nginx:
             name=self._name,
             load_module="".join(f"load_module {module};\n" for module in modules),
             user="user root;\n" if os.geteuid() == 0 else "",
-            mask="1" + "0" * self._program.worker_core,
+            workers=self._workers,
+            mask=" ".join("1" + "0" * core for core in self._cores),
             descriptors=self._program.descriptors,
             log=log,
             host=self.address.host,
             port=self.address.port,
-            server="".join(
-                f"        {line}\n" if line else "\n"
-                for line in server.strip().splitlines()
-            ),
+            listen=self._listen_options(),
+            http=_indented(self._http, 4),
+            server=_indented(self._tls() + server, 8),
+        )
+
+    @property
+    def _cores(self) -> tuple[int, ...]:
+        program = self._program
+        return (program.worker_core, program.other_core)[: self._workers]
+
+    def _listen_options(self) -> str:
+        tls = " ssl" if self._certificate else ""
+        return tls + (" reuseport" if self._workers > 1 else "")
+
+    def _tls(self) -> str:
+        if self._certificate is None:
+            return ""
+        return (
+            f"ssl_certificate {self._certificate};\n"
+            f"ssl_certificate_key {self._certificate};\n"
+            "ssl_protocols TLSv1.3;\n"
+            "\n"
         )
 
     def start(self) -> None:
@@ -238,11 +282,11 @@ class Nginx:
             cwd=directory,
         )
         return wait_listening(self.address, self._child, _START_TIMEOUT) and wait_for(
-            lambda: len(self.pids()) == 1, _START_TIMEOUT
+            lambda: len(self.pids()) == self._workers, _START_TIMEOUT
         )
 
     def pids(self) -> frozenset[int]:
-        """Return the worker."""
+        """Return the workers."""
         return children(self._child.pid) if self._child else frozenset()
 
     def _log(self) -> str:
@@ -258,8 +302,21 @@ class Nginx:
         lines = self._log().splitlines()
         return [line for line in lines if _COMPLAINT.search(line)]
 
+    def begin_log(self) -> None:
+        """Begin the access log anew; what was logged so far is kept apart.
+
+        Raises:
+            ContestantError: a worker does not reopen its log.
+        """
+        log = self.access_log
+        log.rename(log.with_suffix(".before"))
+        for worker in self.pids():
+            os.kill(worker, signal.SIGUSR1)
+        if not wait_for(log.exists, _START_TIMEOUT):
+            raise ContestantError("log", "the worker did not reopen its log")
+
     def stop(self) -> None:
-        """End the master and its worker."""
+        """End the master and its workers."""
         if self._child is not None:
             self._child.stop()
             self._child = None

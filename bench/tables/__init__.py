@@ -1,12 +1,14 @@
 """The published tables. Each is a module that makes a :class:`Table`."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.contestants.nginx import NginxProgram
-from bench.model import AddedLatency, Comparison, StoreCost
-from bench.runner import Entry
+from bench.load import LoadGenerator
+from bench.model import AddedLatency, Comparison, Metric, StoreCost
+from bench.plots import Row
+from bench.runner import Entry, Plan
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,10 @@ class Table:
 
     ``about`` is Markdown that says what is measured. ``files`` are kept in
     memory while it is. ``store_costs`` and ``latency`` are published too;
-    ``keys`` are what the store is asked for in a round trip.
+    ``keys`` are what the store is asked for in a round trip. The load has
+    ``connections``. ``shared``: the load generator is on both cores, as the
+    workers are. ``metric`` is what the plot shows. ``change_plan`` adapts the
+    plan to answers that are large.
     """
 
     name: str
@@ -42,3 +47,58 @@ class Table:
     store_costs: Sequence[StoreCost] = ()
     latency: AddedLatency | None = None
     keys: Sequence[str] = ()
+    connections: int = 64
+    shared: bool = False
+    metric: Metric = "cpu"
+    change_plan: Callable[[Plan], Plan] = lambda plan: plan
+
+
+@dataclass(frozen=True)
+class Means:
+    """What a study may use.
+
+    ``load`` runs on ``other_core`` with 64 connections; ``directory`` is empty
+    and removed afterwards.
+    """
+
+    load: LoadGenerator
+    directory: Path
+    plan: Plan
+    note: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A figure of a study beside its goal.
+
+    ``met`` is None for a figure that only informs, or that is not known.
+    """
+
+    title: str
+    figure: str
+    goal: str = ""
+    met: bool | None = None
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a study found: a published section that is no table of contestants.
+
+    ``tables`` are pairs of a header and rows. ``bars`` are drawn, with ``axis``
+    below and a line at ``line``. ``data`` goes into the results; ``files`` are
+    kept beside them, by name. ``complete`` is False if something could not be
+    measured.
+    """
+
+    name: str
+    title: str
+    about: str
+    goals: Sequence[Goal]
+    tables: Sequence[tuple[Sequence[str], Sequence[Sequence[str]]]]
+    bars: Sequence[Row]
+    axis: str
+    line: float | None
+    data: Mapping[str, object]
+    files: Mapping[str, str]
+    notes: Sequence[str] = ()
+    complete: bool = True

@@ -9,17 +9,13 @@ from bench.dataset import FileSet, IdStore, build_files, build_store
 from bench.model import AddedLatency, Comparison, StoreCost
 from bench.runner import Entry
 from bench.tables import Setting, Table
-from bench.workload import EmptyWorkload, IdWorkload, PathWorkload
+from bench.tables.parts import PROOF_FORMAT, open_file_cache, static_server
+from bench.workload import FixedWorkload, IdWorkload, PathWorkload
 
 FILES = 20_000
 SMALL = 1_000
 LARGE = 10_000_000
 QUICK_LARGE = 100_000
-
-_PROOF_FORMAT = "$sendfile_source $sendfile_status"
-
-_OPEN_FILES = 30_000
-_OTHER_DESCRIPTORS = 1_500
 
 _ABOUT = """\
 A file is asked for by its ID and found in a store on every request (no cache),
@@ -60,7 +56,7 @@ def table(setting: Setting) -> Table:
             store,
             "redirect-ofc",
             "ours: LMDB, redirect, open_file_cache",
-            _open_file_cache(setting),
+            open_file_cache(setting),
         ),
         _direct(setting, store),
         _redirect(setting, small_store, "ids-small", f"ours: {SMALL:,} IDs, redirect"),
@@ -161,20 +157,10 @@ def _comparisons(quick: bool, large: int) -> list[Comparison]:
     return comparisons
 
 
-def _open_file_cache(setting: Setting) -> str:
-    """Return the directives: 30,000 files, or what the descriptor limit allows.
-
-    Each cached file keeps a descriptor; a worker that runs out of them refuses
-    connections.
-    """
-    files = min(_OPEN_FILES, setting.nginx.descriptors - _OTHER_DESCRIPTORS)
-    return f"open_file_cache max={files} inactive=1h;\nopen_file_cache_valid 60s;"
-
-
 def _static_entries(setting: Setting, files: FileSet) -> list[Entry]:
     workload = PathWorkload(files)
-    plain = f"location /files/ {{\n    alias {files.directory}/;\n}}"
-    cached = f"{_open_file_cache(setting)}\n{plain}"
+    plain = static_server(files)
+    cached = static_server(files, open_file_cache(setting))
     entries = [
         ("static", "nginx static", "baseline", plain),
         ("static-ofc", "nginx static, open_file_cache", "baseline", cached),
@@ -242,7 +228,7 @@ def _ours(
         title,
         "ours",
         proof=(
-            nginx.logging(_PROOF_FORMAT),
+            nginx.logging(PROOF_FORMAT),
             "memcached HIT" if memcached else "lmdb HIT",
         ),
         missing=setting.module_missing or (memcached.missing if memcached else None),
@@ -296,7 +282,7 @@ def _floor(setting: Setting, store: IdStore) -> Entry:
     server = "location /file/ {\n    return 200;\n}\n"
     return Entry(
         Nginx("floor", setting.nginx, server),
-        EmptyWorkload(IdWorkload(store)),
+        FixedWorkload(IdWorkload(store), b""),
         "floor: `return 200`, no body",
         "floor",
     )

@@ -1,21 +1,26 @@
 """A real nginx as a contestant, and interrupted runs."""
 
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.contestants.nginx import Nginx, NginxProgram
+from bench.cpu import settled_cpu_time
 from bench.dataset import build_files
 from bench.load import Wrk
 from bench.model import Address, ContestantError, LoadResult
 from bench.process import children, wait_for
 from bench.runner import Entry, Plan, Runner
+from bench.tables.bigfile import make_certificate
+from bench.tables.parts import static_server
 from bench.tests.fakes import CORES, ROOT, Quiet
 from bench.verify import verify
 from bench.workload import PathWorkload
@@ -50,6 +55,93 @@ def test_worker_is_alone_on_its_core(nginx: Nginx, tmp_path: Path) -> None:
     workload = PathWorkload(build_files(tmp_path, 10))
     verify(nginx.address, workload, range(10), "test")
     assert nginx.complaints() == []
+
+
+def test_two_workers_have_a_core_each_and_both_serve(
+    program: NginxProgram, tmp_path: Path
+) -> None:
+    files = build_files(tmp_path, 10)
+    server = static_server(files)
+    nginx = Nginx("two", program, server, workers=2)
+    workload = PathWorkload(files)
+    entry = Entry(nginx, workload, "two", "baseline")
+    load = Wrk((CORES[0], CORES[-1]), 64)
+    plan = replace(_PLAN, exclusive=False)
+    seen: list[set[int]] = []
+
+    class Looking(Quiet):
+        """Looks at the workers' cores while they run."""
+
+        def step(self, text: str) -> None:
+            seen.extend(os.sched_getaffinity(pid) for pid in sorted(nginx.pids()))
+
+    outcomes = Runner([entry], load, plan, tmp_path, Looking()).run()
+    assert outcomes["two"].failure is None
+    (sample,) = outcomes["two"].samples
+    assert len(sample.shares) == 2
+    assert sum(sample.shares) == pytest.approx(1)
+    assert sorted(map(sorted, seen[:2])) == [[CORES[0]], [CORES[-1]]]
+
+
+def test_answers_over_tls_are_checked_against_the_certificate(
+    program: NginxProgram, tmp_path: Path
+) -> None:
+    files = build_files(tmp_path, 10)
+    certificate = make_certificate(tmp_path)
+    nginx = Nginx("tls", program, static_server(files), certificate=certificate)
+    directory = tmp_path / "tls"
+    directory.mkdir()
+    nginx.configure(directory)
+    nginx.start()
+    workload = PathWorkload(files)
+    try:
+        assert nginx.address.url.startswith("https://127.0.0.1:")
+        verify(nginx.address, workload, range(10), "test")
+        result = Wrk(CORES[-1], 2).run(nginx.address, [workload.url(3)], 1)
+        other = tmp_path / "other"
+        other.mkdir()
+        stranger = replace(nginx.address, certificate=make_certificate(other))
+        with pytest.raises(ContestantError, match="CERTIFICATE_VERIFY_FAILED"):
+            verify(stranger, workload, [1], "test")
+    finally:
+        nginx.stop()
+    assert result.requests > 10
+    assert not result.errors
+    assert nginx.complaints() == []
+
+
+def test_log_begins_anew_without_a_line_of_before(
+    program: NginxProgram, tmp_path: Path
+) -> None:
+    files = build_files(tmp_path, 10)
+    nginx = Nginx("log", program, static_server(files)).logging("$uri")
+    nginx.configure(tmp_path)
+    nginx.start()
+    workload = PathWorkload(files)
+    try:
+        verify(nginx.address, workload, [1, 2], "test")
+        settled_cpu_time(nginx.pids())
+        nginx.begin_log()
+        verify(nginx.address, workload, [3], "test")
+    finally:
+        nginx.stop()
+    before = nginx.access_log.with_suffix(".before").read_text().split()
+    assert before == [workload.url(1), workload.url(2)]
+    assert nginx.access_log.read_text().split() == [workload.url(3)]
+
+
+def test_contestant_that_reads_files_is_no_answer_from_memory(
+    nginx: Nginx, tmp_path: Path
+) -> None:
+    workload = PathWorkload(build_files(tmp_path, 10))
+    entry = Entry(nginx, workload, "static", "baseline", reads=0.001)
+    outcomes = Runner([entry], Wrk(CORES[-1], 4), _PLAN, tmp_path, Quiet()).run()
+    failure = outcomes["static"].failure
+    assert failure is not None
+    assert failure.stage == "round 1"
+    assert re.fullmatch(r"\d+ answers took \d+ reads of files", failure.reason)
+    answers, reads = (int(n) for n in re.findall(r"\d+", failure.reason))
+    assert answers <= reads <= answers + 2 * 4
 
 
 def test_missing_file_is_a_complaint(nginx: Nginx, tmp_path: Path) -> None:

@@ -19,6 +19,10 @@ class _Logging(FakeContestant):
         self.access_log = log
         log.write_text("".join(f"{line}\n" for line in lines))
 
+    def begin_log(self) -> None:
+        """Empty the log."""
+        self.access_log.write_text("")
+
 
 def _prove(directory: Path, lines: list[str], *, status_errors: int = 0) -> Proof:
     load = FixedLoad(load_result(100, status_errors=status_errors))

@@ -1,15 +1,26 @@
 """What is written."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bench.model import Comparison, Failure, Memory, Proof
-from bench.report import Places, Record, replace_section, write
-from bench.runner import Plan
+from bench.plots import Row
+from bench.report import (
+    Places,
+    Record,
+    replace_section,
+    summary,
+    write,
+    write_finding,
+)
+from bench.runner import Entry, Plan
 from bench.stats import compare
-from bench.tables import Table
+from bench.tables import Finding, Goal, Table
+from bench.tests.body import Numbers
+from bench.tests.fakes import ROOT, FakeContestant
 from bench.tests.test_stats import outcome
 
 
@@ -100,6 +111,82 @@ def test_second_run_replaces_only_its_own_section(tmp_path: Path) -> None:
     tables = json.loads(result.read_text())["tables"]
     assert tables["other"] == {"kept": True}
     assert "sample" in tables
+
+
+def test_throughput_and_its_noise_are_shown_beside_the_goal(tmp_path: Path) -> None:
+    record = _record(tmp_path)
+    what = Comparison(
+        "rate", "ours", ("good",), 1.0, metric="rate", noise=("good", "ours")
+    )
+    ratios = [compare(what, record.outcomes)]
+    text = summary(replace(record, ratios=ratios))
+    assert "| rate | 1.000 | 1.000–1.000 | ≥ 1.0 − 0.000 (noise) | met |" in text
+
+
+def test_reads_of_those_that_must_not_read_are_shown(tmp_path: Path) -> None:
+    record = _record(tmp_path)
+    entry = Entry(FakeContestant("ours"), Numbers(), "ours", "ours", reads=0.001)
+    table = replace(record.table, entries=[entry])
+    assert "ours: 3,000 answers, 0 reads." in summary(replace(record, table=table))
+    assert "from memory" not in summary(record)
+
+
+def test_long_words_of_a_configuration_are_cut(tmp_path: Path) -> None:
+    record = _record(tmp_path)
+    record.outcomes["good"].configuration = f"return 200 {'x' * 500};\n"
+    places = Places(tmp_path / "results", tmp_path / "b.md", tmp_path)
+    write(record, places)
+    kept = places.results / "2030-01-02" / "sample" / "good.conf"
+    assert kept.read_text() == f"return 200 {'x' * 20}...(501 bytes)\n"
+
+
+def _finding() -> Finding:
+    return Finding(
+        name="study",
+        title="A study",
+        about="About it.",
+        goals=[
+            Goal("share", "97.00%", "≥ 95%", True),
+            Goal("bytes", "170", "≤ 160", False),
+            Goal("info", "3"),
+        ],
+        tables=[(["what", "how many"], [["a", "1"]])],
+        bars=[Row("a", "ours", 97.0, [])],
+        axis="%",
+        line=95.0,
+        data={"raw": {"a": 1}},
+        files={"study.conf": f"root {ROOT};\n"},
+        notes=["**Not measured:** b: no module"],
+    )
+
+
+def test_finding_is_written_as_a_section(tmp_path: Path) -> None:
+    places = _write(tmp_path)
+    before = places.document.read_text()
+    places = replace(places, repository=ROOT)
+    write_finding(_finding(), "2030-01-02", {"kernel": "Linux 1"}, places)
+    text = places.document.read_text()
+    assert text.startswith(before.rstrip())
+    assert "| share | 97.00% | ≥ 95% | met |" in text
+    assert "| bytes | 170 | ≤ 160 | not met |" in text
+    assert "| info | 3 |  |  |" in text
+    assert "| a | 1 |" in text
+    assert "**Not measured:** b: no module" in text
+    assert "2030-01-02. kernel: Linux 1." in text
+    assert "![A study](b/study.svg)" in text
+    assert (places.document.with_suffix("") / "study.png").exists()
+    kept = places.results / "2030-01-02" / "study" / "study.conf"
+    assert kept.read_text() == "root @REPOSITORY@;\n"
+    tables = json.loads((places.results / "2030-01-02.json").read_text())["tables"]
+    assert tables["study"]["raw"] == {"a": 1}
+    assert tables["study"]["goals"][1]["met"] is False
+    assert "sample" in tables
+
+
+def test_finding_without_bars_has_no_plot(tmp_path: Path) -> None:
+    places = Places(tmp_path / "results", tmp_path / "b.md", tmp_path)
+    write_finding(replace(_finding(), bars=[]), "2030-01-02", {}, places)
+    assert "![" not in places.document.read_text()
 
 
 @pytest.mark.parametrize(

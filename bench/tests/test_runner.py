@@ -1,6 +1,7 @@
 """The order of a run, and that everything started is stopped."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,64 @@ def test_contestants_get_the_same_random_sequence(tmp_path: Path) -> None:
     assert second_a == second_b
     assert first_a != second_a
     assert sorted(warm_a) == sorted(f"/{i}" for i in range(1000))
+
+
+class _Logging(FakeContestant):
+    """Logs a line for each request since the log was begun anew."""
+
+    def __init__(self, load: "_Counting") -> None:
+        super().__init__("logging")
+        self._load = load
+        self._begun = 0
+
+    @property
+    def access_log(self) -> Path:
+        """The log, as it is now."""
+        log = self.requests_log.with_name("log")
+        log.write_text("cache HIT\n" * (sum(self._load.counts) - self._begun))
+        return log
+
+    def begin_log(self) -> None:
+        """Forget what was asked for so far."""
+        self._begun = sum(self._load.counts)
+
+
+class _Counting(FixedLoad):
+    """Counts the different paths of each run, and all requests."""
+
+    def __init__(self) -> None:
+        size = 1_000 * (504 + 40)
+        super().__init__(LoadResult(1_000, size, 1.0, 0, 0, 0, 0, 0, 1, 1, 1, 1))
+        self.counts: list[int] = []
+        self.paths: list[set[str]] = []
+
+    def run(self, address: Address, paths: Iterable[str], seconds: int) -> LoadResult:
+        self.paths.append(set(paths))
+        self.counts.append(1_000)
+        return super().run(address, [], seconds)
+
+
+def test_cache_is_filled_before_the_proof_and_before_the_rounds(
+    tmp_path: Path,
+) -> None:
+    load = _Counting()
+    entry = Entry(
+        FakeContestant("cached"),
+        Numbers(1_000),
+        "cached",
+        "ours",
+        proof=(_Logging(load), "cache HIT"),
+        passes=3,
+    )
+    # In a quick run, too, which has no warm-up else.
+    plan = replace(_PLAN, rounds=1, warm_up_requests=0)
+    outcomes = Runner([entry], load, plan, tmp_path, Quiet()).run()
+    assert outcomes["cached"].failure is None
+    assert outcomes["cached"].proof is not None
+    assert outcomes["cached"].proof.lines == {"cache HIT": 1_000}
+    # Four runs, as each begins a little earlier, the proof, four runs, the round.
+    assert len(load.paths) == 10
+    assert len(load.paths[0]) == len(load.paths[5]) == 1_000
 
 
 def test_everything_is_stopped_when_the_load_generator_fails(tmp_path: Path) -> None:

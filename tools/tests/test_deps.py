@@ -140,6 +140,27 @@ def test_old_cargo_is_not_enough(machine: Machine) -> None:
     assert machine.deps("asan").returncode == 0
 
 
+def test_bench_brings_its_contestants_and_tools(machine: Machine) -> None:
+    done = machine.deps("bench")
+    assert done.returncode == 1
+    wanted = done.stderr.split("--no-install-recommends ")[1].split()
+    contestants = {"lighttpd", "memcached", "libnginx-mod-http-lua"}
+    assert contestants <= set(wanted)
+    assert {"wrk", "openssl", "gcc", "linux-perf"} <= set(wanted)
+
+
+def test_perf_of_another_package_will_do(machine: Machine) -> None:
+    machine.stand_in("perf", "exit 0")
+    assert "linux-perf" not in machine.deps("bench").stderr
+
+
+def test_bench_does_without_perf_where_there_is_no_such_package(
+    machine: Machine,
+) -> None:
+    machine.stand_in("apt-cache", 'case "$*" in *linux-perf) exit 1 ;; esac')
+    assert "linux-perf" not in machine.deps("bench").stderr
+
+
 def test_other_distributions_are_left_alone(machine: Machine) -> None:
     (machine.folder / "dpkg-query").unlink()
     done = machine.deps("build")

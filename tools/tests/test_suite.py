@@ -175,3 +175,8 @@ def test_needs_are_stages_that_come_before() -> None:
     for stage in suite.STAGES:
         assert set(stage.needs) <= seen, stage.name
         seen.add(stage.name)
+
+
+def test_unit_tests_run_what_has_been_built() -> None:
+    stages = [s.name for s in suite.chosen(["unit"], suite.STAGES)]
+    assert stages.index("build") < stages.index("unit")
