@@ -32,6 +32,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"cache/{p}_body\.[ch]", "cache body"),
     (r"cache/{p}_descriptor\.[ch]", "cache descriptor"),
     (r"cache/{p}_\w+\.[ch]", "cache"),
+    (r"app/{p}_upstream_hook\.[ch]", "app hook"),
     (r"app/{p}_\w+\.[ch]", "app"),
     (r"mruby/{p}_\w+\.[ch]", "mruby"),
     (r"{p}\.h", "umbrella"),
@@ -78,7 +79,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cache descriptor": {"pure", "cache zone", "cache ident"},
     "cache ident": set(),
     "cache zone": {"pure"},
-    "app": HTTP | {"value", "cache", "deliver"},
+    "app hook": {"compat"},
+    "app": HTTP | {"app hook", "value", "cache", "deliver"},
     "mruby": HTTP,
 }
 
@@ -114,6 +116,11 @@ FORBIDDEN: list[tuple[set[str], str, str]] = [
         {"deliver"},
         rf"\b{PREFIX}_(store|op|lookup)_(?!time)\w+",
         "delivery takes a target and knows no store",
+    ),
+    (
+        set(MAY_INCLUDE) - {"app hook"},
+        r"\bheaders_in_hash\b",
+        "app/ngx_http_sendfile_upstream_hook.c owns this hash",
     ),
 ]
 

@@ -1098,7 +1098,7 @@ def found_in_source(*patterns: str) -> list[str]:
     """Return the strings of the module, but for src/pure, that patterns find."""
     found = [
         literal(string)
-        for _, text in sources("*.c", "store/*.c", "deliver/*.c")
+        for _, text in sources("*.c", "store/*.c", "deliver/*.c", "app/*.c")
         for pattern in patterns
         for string in re.findall(pattern, text)
     ]

@@ -36,7 +36,11 @@ TREE = {
     f"cache/{P}_descriptor.h": f'#include "{P}_zone.h"\n#include "{P}_ident.h"\n',
     f"cache/{P}_body.h": f'#include "{P}_zone.h"\n#include "{P}_ident.h"\n',
     f"cache/{P}_record.h": f'#include "{P}.h"\n#include "{P}_zone.h"\n',
-    f"app/{P}_learn.c": f'#include "{P}_record.h"\n#include "{P}_deliver.h"\n',
+    f"app/{P}_learn.c": f'#include "{P}_record.h"\n#include "{P}_deliver.h"\n'
+    f'#include "{P}_upstream_hook.h"\n',
+    f"app/{P}_upstream_hook.h": "#include <ngx_http.h>\n",
+    f"app/{P}_upstream_hook.c": f'#include "{P}_upstream_hook.h"\n'
+    f'#include "{P}_compat.h"\nhash = &umcf->headers_in_hash;\n',
     "pure/nsf.h": "#include <stddef.h>\n/* ngx_pool_t is not known here */\n",
     "pure/nsf_json.c": '#include <jansson.h>\n#include "nsf.h"\n',
 }
@@ -116,6 +120,14 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
             f'#include "{P}_zone.h"',
             "cache ident may not include cache zone",
         ),
+        (
+            f"app/{P}_upstream_hook.c",
+            f'#include "{P}.h"',
+            "app hook may not include umbrella",
+        ),
+        (f"app/{P}_learn.c", "h = umcf->headers_in_hash;", "owns this hash"),
+        (f"{P}_handler.c", f'#include "{P}_upstream_hook.h"', "may not include app ho"),
+        (f"{P}_handler.c", "h = umcf->headers_in_hash;", "owns this hash"),
         (f"{P}_key.h", f'#include "{P}_lookup.h"', "key may not include lookup"),
         (f"{P}_stats.h", f'#include "{P}.h"', "stats may not include umbrella"),
         (f"{P}_compat.h", f'#include "{P}.h"', "compat may not include umbrella"),
