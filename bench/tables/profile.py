@@ -265,7 +265,7 @@ def _finding(
                 "samples": profile.samples,
                 "parts_us": profile.parts,
                 "functions_us": {
-                    f"{function} ({source})": n
+                    f"{function} ({source.rpartition('/')[2]})": n
                     / profile.leaves.total()
                     * profile.cpu_us
                     for (function, source), n in profile.leaves.most_common(60)
