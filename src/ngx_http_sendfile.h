@@ -270,6 +270,10 @@ ngx_int_t ngx_http_sendfile_key(ngx_http_request_t *r,
 
 /* ngx_http_sendfile_value.c */
 
+/* memory of a request's for a decoder */
+
+void ngx_http_sendfile_pool(nsf_pool_t *np, ngx_pool_t *pool);
+
 /* NULL and ctx->target, or why the value is no record */
 
 const char *ngx_http_sendfile_decode(ngx_http_request_t *r,
@@ -288,6 +292,8 @@ ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
     ngx_str_t *url);
 void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
     ngx_http_sendfile_place_t *place);
+ngx_int_t ngx_http_sendfile_conf_masks(ngx_conf_t *cf,
+    ngx_conf_bitmask_t *masks, ngx_uint_t *set, const char *write);
 char *ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_lookup(ngx_conf_t *cf, ngx_command_t *cmd,

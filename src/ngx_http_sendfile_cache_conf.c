@@ -216,9 +216,6 @@ ngx_http_sendfile_conf_cache_use_stale(ngx_conf_t *cf, ngx_command_t *cmd,
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    ngx_str_t   *value;
-    ngx_uint_t   i, j;
-
     static ngx_conf_bitmask_t  masks[] = {
         { ngx_string("off"), NGX_HTTP_SENDFILE_STALE_OFF },
         { ngx_string("error"), NGX_HTTP_SENDFILE_ON_ERROR },
@@ -233,29 +230,11 @@ ngx_http_sendfile_conf_cache_use_stale(ngx_conf_t *cf, ngx_command_t *cmd,
 
     slcf->cache_use_stale = 0;
 
-    value = cf->args->elts;
-
-    for (i = 1; i < cf->args->nelts; i++) {
-
-        for (j = 0; masks[j].name.len; j++) {
-            if (ngx_strcmp(value[i].data, masks[j].name.data) == 0) {
-                break;
-            }
-        }
-
-        if (masks[j].name.len == 0) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid value \"%V\": write any of error, "
-                               "timeout, updating, or off", &value[i]);
-            return NGX_CONF_ERROR;
-        }
-
-        if (slcf->cache_use_stale & masks[j].mask) {
-            ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
-                               "duplicate value \"%V\"", &value[i]);
-        }
-
-        slcf->cache_use_stale |= masks[j].mask;
+    if (ngx_http_sendfile_conf_masks(cf, masks, &slcf->cache_use_stale,
+                                     "any of error, timeout, updating, or off")
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
     }
 
     if ((slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_OFF)

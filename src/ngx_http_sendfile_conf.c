@@ -390,9 +390,6 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    ngx_str_t   *value;
-    ngx_uint_t   i, j;
-
     static ngx_conf_bitmask_t  masks[] = {
         { ngx_string("miss"), NGX_HTTP_SENDFILE_ON_MISS },
         { ngx_string("error"), NGX_HTTP_SENDFILE_ON_ERROR },
@@ -408,6 +405,29 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 
     slcf->fallback_on = 0;
 
+    if (ngx_http_sendfile_conf_masks(cf, masks, &slcf->fallback_on,
+                                     "any of miss, error, timeout, invalid, "
+                                     "missing_file")
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_http_sendfile_conf_place(cf, &slcf->fallback_on_place);
+
+    return NGX_CONF_OK;
+}
+
+
+/* ngx_conf_set_bitmask_slot() with an error that says what to write */
+
+ngx_int_t
+ngx_http_sendfile_conf_masks(ngx_conf_t *cf, ngx_conf_bitmask_t *masks,
+    ngx_uint_t *set, const char *write)
+{
+    ngx_str_t   *value;
+    ngx_uint_t   i, j;
+
     value = cf->args->elts;
 
     for (i = 1; i < cf->args->nelts; i++) {
@@ -420,23 +440,20 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 
         if (masks[j].name.len == 0) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid value \"%V\": write any of miss, "
-                               "error, timeout, invalid, missing_file",
-                               &value[i]);
-            return NGX_CONF_ERROR;
+                               "invalid value \"%V\": write %s",
+                               &value[i], write);
+            return NGX_ERROR;
         }
 
-        if (slcf->fallback_on & masks[j].mask) {
+        if (*set & masks[j].mask) {
             ngx_conf_log_error(NGX_LOG_WARN, cf, 0,
                                "duplicate value \"%V\"", &value[i]);
         }
 
-        slcf->fallback_on |= masks[j].mask;
+        *set |= masks[j].mask;
     }
 
-    ngx_http_sendfile_conf_place(cf, &slcf->fallback_on_place);
-
-    return NGX_CONF_OK;
+    return NGX_OK;
 }
 
 

@@ -26,8 +26,7 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     const char    *reason;
     nsf_target_t  *t;
 
-    pool.alloc = ngx_http_sendfile_palloc;
-    pool.ctx = r->pool;
+    ngx_http_sendfile_pool(&pool, r->pool);
 
     t = &ctx->target;
 
@@ -50,6 +49,14 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     }
 
     return NULL;
+}
+
+
+void
+ngx_http_sendfile_pool(nsf_pool_t *np, ngx_pool_t *pool)
+{
+    np->alloc = ngx_http_sendfile_palloc;
+    np->ctx = pool;
 }
 
 

@@ -18,7 +18,6 @@
 
 static ngx_int_t ngx_http_sendfile_record_unpack(ngx_http_request_t *r,
     nsf_target_t *t, nsf_shard_value_t *v);
-static void *ngx_http_sendfile_record_alloc(void *ctx, size_t size);
 static ngx_int_t ngx_http_sendfile_record_limit(nsf_target_t *t,
     nsf_shard_value_t *v);
 
@@ -90,14 +89,14 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
 
     valid = negative ? slcf->cache_valid_404 : slcf->cache_valid;
 
+    if (valid == 0) {
+        return;
+    }
+
     ngx_memzero(&v, sizeof(nsf_shard_value_t));
 
     v.negative = negative ? 1 : 0;
     v.valid = ngx_current_msec + valid;
-
-    if (valid == 0) {
-        return;
-    }
 
     if (!negative
         && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK)
@@ -138,8 +137,7 @@ ngx_http_sendfile_record_unpack(ngx_http_request_t *r, nsf_target_t *t,
     nsf_pool_t   pool;
     const char  *err;
 
-    pool.alloc = ngx_http_sendfile_record_alloc;
-    pool.ctx = r->pool;
+    ngx_http_sendfile_pool(&pool, r->pool);
 
     err = nsf_unpack(t, v->data, v->len, &pool);
 
@@ -153,13 +151,6 @@ ngx_http_sendfile_record_unpack(ngx_http_request_t *r, nsf_target_t *t,
                   "http_sendfile: a cached record is damaged: %s", err);
 
     return NGX_ERROR;
-}
-
-
-static void *
-ngx_http_sendfile_record_alloc(void *ctx, size_t size)
-{
-    return ngx_palloc(ctx, size);
 }
 
 
