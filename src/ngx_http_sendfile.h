@@ -17,6 +17,7 @@
 #include "nsf.h"
 #include "nsf_target.h"
 #include "nsf_record.h"
+#include "ngx_http_sendfile_api.h"
 #include "ngx_http_sendfile_lookup.h"
 #include "ngx_http_sendfile_zone.h"
 
@@ -41,6 +42,23 @@
 /* another method than GET and HEAD: always for the application */
 
 #define NGX_HTTP_SENDFILE_ON_METHOD        0x0040
+
+/* a script has refused the file, and said what to do instead */
+
+#define NGX_HTTP_SENDFILE_ON_SCRIPT        0x0100
+
+
+/* http_sendfile_accept */
+
+#define NGX_HTTP_SENDFILE_ACCEPT_OFF       0x0001
+#define NGX_HTTP_SENDFILE_ACCEPT_FILE      0x0002
+#define NGX_HTTP_SENDFILE_ACCEPT_LIGHTTPD  0x0004
+#define NGX_HTTP_SENDFILE_ACCEPT_REDIRECT  0x0008
+
+/* those that name a file by its path */
+
+#define NGX_HTTP_SENDFILE_ACCEPT_FILES                                        \
+    (NGX_HTTP_SENDFILE_ACCEPT_FILE|NGX_HTTP_SENDFILE_ACCEPT_LIGHTTPD)
 
 
 /* http_sendfile_cache_use_stale: ON_ERROR, ON_TIMEOUT, and this one */
@@ -69,6 +87,10 @@ typedef struct {
     ngx_array_t                     types;     /* of store_type_t * */
     ngx_array_t                     enabled;   /* of enabled_t */
     ngx_array_t                     zones;     /* of zone_t * */
+    ngx_array_t                     accepting; /* of enabled_t */
+
+    /* of the module for Ruby; NULL: none */
+    ngx_http_sendfile_script_pt     script;
 } ngx_http_sendfile_main_conf_t;
 
 
@@ -110,6 +132,17 @@ typedef struct {
     /* what records are known by, beside their keys */
     ngx_str_t                       cache_scope;
 
+    /* 0: off */
+    ngx_uint_t                      accept;
+    ngx_array_t                    *allow;     /* of nsf_str_t, or NULL */
+    ngx_flag_t                      learn;
+
+    /* of several locations that are alike by their names */
+    ngx_uint_t                      learn_number;
+
+    /* the location for requests that have a stale answer; NULL: itself */
+    void                          **stale_conf;
+
     /* http_sendfile_status of this very location */
     ngx_uint_t                      status;
     ngx_uint_t                      status_write;
@@ -123,6 +156,9 @@ typedef struct {
     ngx_http_sendfile_place_t       fallback_place;
     ngx_http_sendfile_place_t       fallback_on_place;
     ngx_http_sendfile_place_t       cache_body_place;
+    ngx_http_sendfile_place_t       accept_place;
+    ngx_http_sendfile_place_t       allow_place;
+    ngx_http_sendfile_place_t       learn_place;
 } ngx_http_sendfile_loc_conf_t;
 
 
@@ -132,7 +168,10 @@ typedef struct {
     ((slcf)->store->timeout ? (slcf)->store->timeout : (slcf)->timeout)
 
 
-/* a location with http_sendfile on, for the checks of the whole */
+/*
+ * A location with http_sendfile on, or with http_sendfile_accept or _learn, for
+ * the checks of the whole.
+ */
 
 typedef struct {
     ngx_http_sendfile_loc_conf_t   *conf;
@@ -176,6 +215,40 @@ typedef enum {
 } ngx_http_sendfile_status_e;
 
 
+/* what the cache may know of an application's answer, more in app/ */
+
+typedef struct ngx_http_sendfile_learn_s  ngx_http_sendfile_learn_t;
+
+
+/*
+ * An application's answer with a header of http_sendfile_accept, of which
+ * more is in app/.  It has been read, but not yet followed: PENDING.
+ */
+
+typedef struct {
+    /* of the location that has asked the application */
+    void                          **loc_conf;
+
+    /* the line that is followed, and what the response was until then */
+    ngx_table_elt_t                *line;
+    ngx_table_elt_t                *redirect;
+    unsigned                        keepalive:1;
+    unsigned                        pending:1;
+
+    /* of the very request that is learned of, not of one behind it */
+    unsigned                        own:1;
+
+    /* nginx goes there now: r->uri_changes before; 0: not yet */
+    ngx_uint_t                      uri_changes;
+
+    /* the redirect led to a lookup */
+    unsigned                        looked_up:1;
+
+    /* type and headers, for the answer of whoever sends the file */
+    nsf_target_t                    kept;
+} ngx_http_sendfile_answer_t;
+
+
 /*
  * The context of one request or subrequest.  It lives in a pool cleanup, for
  * internal redirects clear r->ctx.
@@ -201,6 +274,9 @@ typedef struct {
     const char                     *detail;
     ngx_err_t                       err;
 
+    /* of a script, in place of the location's; empty: none */
+    ngx_str_t                       fallback;
+
     ngx_msec_t                      start;
     ngx_msec_t                      lookup_time;  /* -1: none yet */
 
@@ -213,6 +289,15 @@ typedef struct {
     /* a cached record past its time, while the store is asked anew */
     nsf_target_t                   *stale;
 
+    /* NULL: none that we follow */
+    ngx_http_sendfile_answer_t     *answer;
+
+    /* NULL: nothing is learned of this request */
+    ngx_http_sendfile_learn_t      *learn;
+
+    /* for direct delivery; empty: that of the location */
+    ngx_str_t                       root;
+
     /* the target is the cache's, and fresh */
     unsigned                        cached:1;
 
@@ -224,6 +309,12 @@ typedef struct {
 
     /* the record's headers are in the answer */
     unsigned                        decorated:1;
+
+    /* there was a key to look up */
+    unsigned                        looked_up:1;
+
+    /* the fallback was taken */
+    unsigned                        fallen:1;
 
     /* asked once more, after an X-Accel-Redirect */
     unsigned                        again:1;
@@ -246,6 +337,18 @@ ngx_int_t ngx_http_sendfile_redirected(ngx_http_request_t *r);
 /* NULL if this request has had nothing to do with us */
 
 ngx_http_sendfile_ctx_t *ngx_http_sendfile_get_ctx(ngx_http_request_t *r);
+
+/* for a request that has none; NULL if out of memory */
+
+ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(ngx_http_request_t *r);
+
+/*
+ * What a phase handler does before it returns NGX_AGAIN: NGX_OK or NGX_ERROR;
+ * and what is done from the event loop to have it called again.
+ */
+
+ngx_int_t ngx_http_sendfile_suspend(ngx_http_request_t *r);
+void ngx_http_sendfile_resume(ngx_http_request_t *r);
 
 /* the end of trying to serve a file; the next step is the fallback */
 
@@ -293,7 +396,10 @@ ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
 void ngx_http_sendfile_conf_place(ngx_conf_t *cf,
     ngx_http_sendfile_place_t *place);
 ngx_int_t ngx_http_sendfile_conf_masks(ngx_conf_t *cf,
-    ngx_conf_bitmask_t *masks, ngx_uint_t *set, const char *write);
+    ngx_conf_bitmask_t *masks, ngx_uint_t caseless, ngx_uint_t *set,
+    const char *write);
+ngx_uint_t ngx_http_sendfile_same_place(ngx_http_sendfile_place_t *a,
+    ngx_http_sendfile_place_t *b);
 char *ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_lookup(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -333,6 +439,17 @@ ngx_int_t ngx_http_sendfile_check_cache(ngx_conf_t *cf,
 ngx_int_t ngx_http_sendfile_check_bodies(ngx_conf_t *cf);
 
 
+/* ngx_http_sendfile_accept_conf.c */
+
+char *ngx_http_sendfile_conf_accept(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_allow(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_learn(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+ngx_int_t ngx_http_sendfile_check_accept(ngx_conf_t *cf);
+
+
 /* ngx_http_sendfile_status.c */
 
 char *ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -348,6 +465,22 @@ char *ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd,
 /* ngx_http_sendfile_check.c */
 
 ngx_int_t ngx_http_sendfile_conf_check(ngx_conf_t *cf);
+
+
+/* ngx_http_sendfile_module.c */
+
+/* in postconfiguration: a handler of a phase */
+
+ngx_int_t ngx_http_sendfile_add_handler(ngx_conf_t *cf, ngx_uint_t phase,
+    ngx_http_handler_pt handler);
+
+/*
+ * The same, but behind all others.  In the REWRITE phase the rewrite module has
+ * to be the first: by that it knows that a server's rules have been run.
+ */
+
+ngx_int_t ngx_http_sendfile_add_last_handler(ngx_conf_t *cf, ngx_uint_t phase,
+    ngx_http_handler_pt handler);
 
 
 extern ngx_module_t  ngx_http_sendfile_module;

@@ -16,10 +16,12 @@
 
 static ngx_http_sendfile_zone_t *ngx_http_sendfile_conf_zone(ngx_conf_t *cf,
     ngx_str_t *name);
+static ngx_uint_t ngx_http_sendfile_check_body_used(
+    ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_check_body_size(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_check_body_unused(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *enabled, ngx_uint_t n, ngx_uint_t i);
-static ngx_uint_t ngx_http_sendfile_same_place(ngx_http_sendfile_place_t *a,
-    ngx_http_sendfile_place_t *b);
+    ngx_http_sendfile_main_conf_t *smcf, ngx_uint_t i);
 
 
 /* named before its directive or after it */
@@ -230,7 +232,7 @@ ngx_http_sendfile_conf_cache_use_stale(ngx_conf_t *cf, ngx_command_t *cmd,
 
     slcf->cache_use_stale = 0;
 
-    if (ngx_http_sendfile_conf_masks(cf, masks, &slcf->cache_use_stale,
+    if (ngx_http_sendfile_conf_masks(cf, masks, 0, &slcf->cache_use_stale,
                                      "any of error, timeout, updating, or off")
         != NGX_OK)
     {
@@ -354,7 +356,7 @@ ngx_http_sendfile_check_cache(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 ngx_int_t
 ngx_http_sendfile_check_bodies(ngx_conf_t *cf)
 {
-    ngx_uint_t                      i, max;
+    ngx_uint_t                      i;
     ngx_http_sendfile_enabled_t    *e;
     ngx_http_sendfile_loc_conf_t   *slcf;
     ngx_http_sendfile_main_conf_t  *smcf;
@@ -371,21 +373,24 @@ ngx_http_sendfile_check_bodies(ngx_conf_t *cf)
             continue;
         }
 
-        if (slcf->cache == NULL || slcf->deliver != NGX_HTTP_SENDFILE_DIRECT) {
-            ngx_http_sendfile_check_body_unused(cf, e, smcf->enabled.nelts, i);
-            continue;
+        if (!ngx_http_sendfile_check_body_used(slcf)) {
+            ngx_http_sendfile_check_body_unused(cf, smcf, i);
+
+        } else if (ngx_http_sendfile_check_body_size(cf, slcf) != NGX_OK) {
+            return NGX_ERROR;
         }
+    }
 
-        max = ngx_http_sendfile_zone_max_value(slcf->cache) / 1024;
+    e = smcf->accepting.elts;
 
-        if (slcf->cache_body > max * 1024) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "http_sendfile: cache zone \"%V\" takes files of "
-                          "up to %ui kilobytes: write a larger zone, or "
-                          "\"http_sendfile_cache_body %uik;\", in %s:%ui",
-                          &slcf->cache->name, max, max,
-                          slcf->cache_body_place.file,
-                          slcf->cache_body_place.line);
+    for (i = 0; i < smcf->accepting.nelts; i++) {
+
+        slcf = e[i].conf;
+
+        if (slcf->cache_body
+            && ngx_http_sendfile_check_body_used(slcf)
+            && ngx_http_sendfile_check_body_size(cf, slcf) != NGX_OK)
+        {
             return NGX_ERROR;
         }
     }
@@ -394,28 +399,69 @@ ngx_http_sendfile_check_bodies(ngx_conf_t *cf)
 }
 
 
+static ngx_uint_t
+ngx_http_sendfile_check_body_used(ngx_http_sendfile_loc_conf_t *slcf)
+{
+    return slcf->cache
+           && ((slcf->enable && slcf->deliver == NGX_HTTP_SENDFILE_DIRECT)
+               || slcf->learn);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_check_body_size(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_uint_t  max;
+
+    max = ngx_http_sendfile_zone_max_value(slcf->cache) / 1024;
+
+    if (slcf->cache_body <= max * 1024) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "http_sendfile: cache zone \"%V\" takes files of "
+                  "up to %ui kilobytes: write a larger zone, or "
+                  "\"http_sendfile_cache_body %uik;\", in %s:%ui",
+                  &slcf->cache->name, max, max,
+                  slcf->cache_body_place.file,
+                  slcf->cache_body_place.line);
+
+    return NGX_ERROR;
+}
+
+
 /* inherited by many: said once, and only if it is of use to none of them */
 
 static void
 ngx_http_sendfile_check_body_unused(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *enabled, ngx_uint_t n, ngx_uint_t i)
+    ngx_http_sendfile_main_conf_t *smcf, ngx_uint_t i)
 {
-    ngx_uint_t                     j;
-    ngx_http_sendfile_place_t     *place;
-    ngx_http_sendfile_loc_conf_t  *slcf;
+    ngx_uint_t                    j;
+    ngx_http_sendfile_place_t    *place;
+    ngx_http_sendfile_enabled_t  *enabled, *accepting;
 
+    enabled = smcf->enabled.elts;
+    accepting = smcf->accepting.elts;
     place = &enabled[i].conf->cache_body_place;
 
-    for (j = 0; j < n; j++) {
+    for (j = 0; j < smcf->enabled.nelts; j++) {
 
-        slcf = enabled[j].conf;
-
-        if (!ngx_http_sendfile_same_place(&slcf->cache_body_place, place)) {
-            continue;
+        if (ngx_http_sendfile_same_place(&enabled[j].conf->cache_body_place,
+                                         place)
+            && (j < i
+                || ngx_http_sendfile_check_body_used(enabled[j].conf)))
+        {
+            return;
         }
+    }
 
-        if (j < i
-            || (slcf->cache && slcf->deliver == NGX_HTTP_SENDFILE_DIRECT))
+    for (j = 0; j < smcf->accepting.nelts; j++) {
+
+        if (ngx_http_sendfile_same_place(&accepting[j].conf->cache_body_place,
+                                         place)
+            && ngx_http_sendfile_check_body_used(accepting[j].conf))
         {
             return;
         }
@@ -435,12 +481,4 @@ ngx_http_sendfile_check_body_unused(ngx_conf_t *cf,
                   "with \"http_sendfile_prefix\", where another location "
                   "sends the file: write \"http_sendfile_root /directory;\" "
                   "instead, in %s:%ui", place->file, place->line);
-}
-
-
-static ngx_uint_t
-ngx_http_sendfile_same_place(ngx_http_sendfile_place_t *a,
-    ngx_http_sendfile_place_t *b)
-{
-    return a->file == b->file && a->line == b->line;
 }

@@ -65,6 +65,10 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
         ngx_http_sendfile_check_fallback_on(cf, e, i);
     }
 
+    if (ngx_http_sendfile_check_accept(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     return ngx_http_sendfile_check_bodies(cf);
 }
 

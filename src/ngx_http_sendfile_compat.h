@@ -110,4 +110,33 @@ ngx_http_sendfile_clean_cache_control(ngx_http_request_t *r)
 }
 
 
+/* forgets headers that nginx acts on and that have been dropped */
+
+static ngx_inline void
+ngx_http_sendfile_clean_headers_out(ngx_http_request_t *r)
+{
+    ngx_http_headers_out_t  *out;
+
+    out = &r->headers_out;
+
+    if (out->etag && out->etag->hash == 0) {
+        out->etag = NULL;
+    }
+
+    if (out->expires && out->expires->hash == 0) {
+        out->expires = NULL;
+    }
+
+    if (out->content_encoding && out->content_encoding->hash == 0) {
+        out->content_encoding = NULL;
+    }
+
+    if (out->accept_ranges && out->accept_ranges->hash == 0) {
+        out->accept_ranges = NULL;
+    }
+
+    ngx_http_sendfile_clean_cache_control(r);
+}
+
+
 #endif /* _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_ */

@@ -405,7 +405,7 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 
     slcf->fallback_on = 0;
 
-    if (ngx_http_sendfile_conf_masks(cf, masks, &slcf->fallback_on,
+    if (ngx_http_sendfile_conf_masks(cf, masks, 0, &slcf->fallback_on,
                                      "any of miss, error, timeout, invalid, "
                                      "missing_file")
         != NGX_OK)
@@ -419,12 +419,16 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
 }
 
 
-/* ngx_conf_set_bitmask_slot() with an error that says what to write */
+/*
+ * ngx_conf_set_bitmask_slot() with an error that says what to write; the
+ * words are exact, or, with caseless, names of headers
+ */
 
 ngx_int_t
 ngx_http_sendfile_conf_masks(ngx_conf_t *cf, ngx_conf_bitmask_t *masks,
-    ngx_uint_t *set, const char *write)
+    ngx_uint_t caseless, ngx_uint_t *set, const char *write)
 {
+    ngx_int_t    rc;
     ngx_str_t   *value;
     ngx_uint_t   i, j;
 
@@ -433,7 +437,11 @@ ngx_http_sendfile_conf_masks(ngx_conf_t *cf, ngx_conf_bitmask_t *masks,
     for (i = 1; i < cf->args->nelts; i++) {
 
         for (j = 0; masks[j].name.len; j++) {
-            if (ngx_strcmp(value[i].data, masks[j].name.data) == 0) {
+            rc = caseless
+                 ? ngx_strcasecmp(value[i].data, masks[j].name.data)
+                 : ngx_strcmp(value[i].data, masks[j].name.data);
+
+            if (rc == 0) {
                 break;
             }
         }
@@ -462,6 +470,14 @@ ngx_http_sendfile_conf_place(ngx_conf_t *cf, ngx_http_sendfile_place_t *place)
 {
     place->file = cf->conf_file->file.name.data;
     place->line = cf->conf_file->line;
+}
+
+
+ngx_uint_t
+ngx_http_sendfile_same_place(ngx_http_sendfile_place_t *a,
+    ngx_http_sendfile_place_t *b)
+{
+    return a->file == b->file && a->line == b->line;
 }
 
 

@@ -3,8 +3,9 @@
  * Copyright (C) the ngx_sendfile authors
  *
  * The header filter: type, name and headers of a record on the answer that
- * delivers it.  It runs before the not_modified filter, so that a record's
- * ETag and Last-Modified count in conditional requests.
+ * delivers it, and what is to be seen of an answer to learn from it.  It runs
+ * before the not_modified filter, so that a record's ETag and Last-Modified
+ * count in conditional requests.
  */
 
 
@@ -14,6 +15,7 @@
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_learn.h"
 #include "nsf_disposition.h"
 
 
@@ -23,7 +25,8 @@
 static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
     nsf_target_t *t);
-static void ngx_http_sendfile_clean_record(ngx_http_request_t *r);
+static void ngx_http_sendfile_clean_record(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_drop_record(ngx_http_request_t *r,
     nsf_target_t *t);
 static void ngx_http_sendfile_set_type(ngx_http_request_t *r,
@@ -83,27 +86,26 @@ static ngx_str_t  ngx_http_sendfile_disposition =
 static ngx_int_t
 ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 {
-    nsf_target_t             *t;
+    ngx_uint_t                delivers;
     ngx_http_sendfile_ctx_t  *ctx;
 
-    /* of the request that delivers a target, and of no other */
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module);
+    ctx = ngx_http_sendfile_get_ctx(r);
 
     if (ctx == NULL) {
-
-        if (r->internal) {
-            ngx_http_sendfile_clean_record(r);
-        }
-
         return ngx_http_next_header_filter(r);
     }
 
-    t = &ctx->target;
+    /* the request that delivers a target, and no other */
 
-    if (t->type.len == 0 && t->name.len == 0 && t->nheaders == 0
-        && t->disposition == NSF_DISPOSITION_NONE)
-    {
+    delivers = (ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module)
+                != NULL);
+
+    if (ctx->learn) {
+        ngx_http_sendfile_learn_settle(r, ctx, delivers);
+    }
+
+    if (!delivers) {
+        ngx_http_sendfile_clean_record(r, ctx);
         return ngx_http_next_header_filter(r);
     }
 
@@ -113,7 +115,12 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
     case NGX_HTTP_PARTIAL_CONTENT:
     case NGX_HTTP_NOT_MODIFIED:
 
-        if (ngx_http_sendfile_add_record(r, t) != NGX_OK) {
+        /* the application's headers, and the file's own in their place */
+
+        if ((ctx->answer
+             && ngx_http_sendfile_add_record(r, &ctx->answer->kept) != NGX_OK)
+            || ngx_http_sendfile_add_record(r, &ctx->target) != NGX_OK)
+        {
             return NGX_ERROR;
         }
 
@@ -121,7 +128,7 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         break;
 
     default:
-        ngx_http_sendfile_clean_record(r);
+        ngx_http_sendfile_clean_record(r, ctx);
     }
 
     return ngx_http_next_header_filter(r);
@@ -131,7 +138,8 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 static ngx_int_t
 ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
 {
-    size_t  i;
+    size_t     i;
+    ngx_str_t  name;
 
     if (r->headers_out.status != NGX_HTTP_NOT_MODIFIED) {
         ngx_http_sendfile_set_type(r, t);
@@ -141,6 +149,15 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
         if (ngx_http_sendfile_add_disposition(r, t) != NGX_OK) {
             return NGX_ERROR;
         }
+    }
+
+    /* all lines of one name are replaced by all lines of that name */
+
+    for (i = 0; i < t->nheaders; i++) {
+        name.data = (u_char *) t->headers[i].name.data;
+        name.len = t->headers[i].name.len;
+
+        ngx_http_sendfile_drop_header(r, &name);
     }
 
     for (i = 0; i < t->nheaders; i++) {
@@ -159,13 +176,10 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
  */
 
 static void
-ngx_http_sendfile_clean_record(ngx_http_request_t *r)
+ngx_http_sendfile_clean_record(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_http_sendfile_ctx_t  *ctx;
-
-    ctx = ngx_http_sendfile_get_ctx(r);
-
-    if (ctx == NULL || !ctx->decorated) {
+    if (!ctx->decorated) {
         return;
     }
 
@@ -173,21 +187,11 @@ ngx_http_sendfile_clean_record(ngx_http_request_t *r)
 
     ngx_http_sendfile_drop_record(r, &ctx->target);
 
-    if (r->headers_out.etag && r->headers_out.etag->hash == 0) {
-        r->headers_out.etag = NULL;
+    if (ctx->answer) {
+        ngx_http_sendfile_drop_record(r, &ctx->answer->kept);
     }
 
-    if (r->headers_out.expires && r->headers_out.expires->hash == 0) {
-        r->headers_out.expires = NULL;
-    }
-
-    if (r->headers_out.content_encoding
-        && r->headers_out.content_encoding->hash == 0)
-    {
-        r->headers_out.content_encoding = NULL;
-    }
-
-    ngx_http_sendfile_clean_cache_control(r);
+    ngx_http_sendfile_clean_headers_out(r);
 }
 
 
@@ -355,6 +359,8 @@ ngx_http_sendfile_add_disposition(ngx_http_request_t *r, nsf_target_t *t)
 
     (void) nsf_disposition(value.data, t->disposition, &t->name);
 
+    ngx_http_sendfile_drop_header(r, &ngx_http_sendfile_disposition);
+
     return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_disposition,
                                          &value);
 }
@@ -377,8 +383,9 @@ ngx_http_sendfile_add_header(ngx_http_request_t *r, nsf_header_t *header)
 
         if (time == NGX_ERROR) {
             ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                          "http_sendfile: a record's Last-Modified \"%V\" "
-                          "is no HTTP date, ignored", &value);
+                          "http_sendfile: Last-Modified \"%V\" of a record "
+                          "or of the application is no HTTP date, ignored",
+                          &value);
             return NGX_OK;
         }
 
@@ -392,15 +399,13 @@ ngx_http_sendfile_add_header(ngx_http_request_t *r, nsf_header_t *header)
 }
 
 
-/* replaces any header of that name, and tells nginx of those it acts on */
+/* tells nginx of those it acts on */
 
 static ngx_int_t
 ngx_http_sendfile_push_header(ngx_http_request_t *r, ngx_str_t *name,
     ngx_str_t *value)
 {
     ngx_table_elt_t  *h;
-
-    ngx_http_sendfile_drop_header(r, name);
 
     h = ngx_list_push(&r->headers_out.headers);
     if (h == NULL) {

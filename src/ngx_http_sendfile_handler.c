@@ -21,12 +21,14 @@ static ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(
-    ngx_http_request_t *r);
 static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static void ngx_http_sendfile_loop(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_script(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_vanished(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_cached(ngx_http_request_t *r,
@@ -98,6 +100,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
 
             ctx->id = id;
             ctx->key = key;
+            ctx->looked_up = 1;
         }
     }
 
@@ -276,6 +279,13 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 {
     ngx_int_t  rc;
 
+    if (ctx->state == NGX_HTTP_SENDFILE_FOUND
+        && ngx_http_sendfile_script(r, ctx) != NGX_OK)
+    {
+        ctx->state = NGX_HTTP_SENDFILE_DONE;
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     if (ctx->state == NGX_HTTP_SENDFILE_FOUND) {
 
         if (slcf->deliver == NGX_HTTP_SENDFILE_DIRECT) {
@@ -305,6 +315,60 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
+/*
+ * http_sendfile_ruby, if there is one: FOUND, with the target that it wants,
+ * or FAILED.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_int_t                       rc;
+    const char                     *reason;
+    ngx_http_sendfile_script_t      s;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+
+    if (smcf->script == NULL) {
+        return NGX_OK;
+    }
+
+    ngx_memzero(&s, sizeof(ngx_http_sendfile_script_t));
+
+    s.id = ctx->id;
+    s.key = ctx->key;
+    s.target = &ctx->target;
+
+    rc = smcf->script(r, &s);
+
+    if (rc == NGX_DECLINED) {
+        ctx->fallback = s.fallback;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_SCRIPT,
+                               s.code ? s.code : NGX_HTTP_NOT_FOUND,
+                               "refused by script");
+        return NGX_OK;
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    reason = nsf_target_check(&ctx->target);
+
+    if (reason) {
+        ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+
+        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
+                               NGX_HTTP_BAD_GATEWAY, "invalid record");
+        ctx->detail = reason;
+    }
+
+    return NGX_OK;
+}
+
+
 /* the cache's record is not true any more: what does the store say now? */
 
 static ngx_int_t
@@ -331,7 +395,7 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
-static ngx_http_sendfile_ctx_t *
+ngx_http_sendfile_ctx_t *
 ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
 {
     ngx_pool_cleanup_t       *cln;
@@ -369,23 +433,34 @@ ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
 /*
  * A request that has been through here goes on to whatever else is there,
  * but for one case: the application answered with X-Accel-Redirect to
- * another ID, or to the same one in another store.  Once.
+ * another ID, or to the same one in another store.  Once; and not again, if
+ * it was for that answer only that the request has a context.
  */
 
 static ngx_int_t
 ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    ngx_int_t            rc;
-    ngx_str_t            id, key, before;
-    ngx_http_cleanup_t  *cleanup;
-    u_char               text[NGX_HTTP_SENDFILE_LOG_TEXT];
+    ngx_int_t                    rc;
+    ngx_str_t                    id, key, before;
+    ngx_uint_t                   looked_up;
+    ngx_http_cleanup_t          *cleanup;
+    ngx_http_sendfile_learn_t   *learn;
+    ngx_http_sendfile_answer_t  *answer;
 
-    if (ctx->again
-        || ctx->delivered
-        || r->upstream == NULL
-        || r->upstream->headers_in.x_accel_redirect == NULL)
+    if (ctx->delivered) {
+        return NGX_DECLINED;
+    }
+
+    if (ctx->looked_up
+        && (ctx->again
+            || r->upstream == NULL
+            || r->upstream->headers_in.x_accel_redirect == NULL))
     {
+        if (ctx->fallen) {
+            ngx_http_sendfile_loop(r, ctx, slcf);
+        }
+
         return NGX_DECLINED;
     }
 
@@ -403,29 +478,59 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return rc;
     }
 
-    if (slcf->store == ctx->store
+    if (ctx->looked_up
+        && slcf->store == ctx->store
         && key.len == ctx->key.len
         && ngx_memcmp(key.data, ctx->key.data, key.len) == 0)
     {
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "http_sendfile: the application redirects key \"%*s\" "
-                      "to itself, not looked up again",
-                      ngx_http_sendfile_log_text(text, &key), text);
-
         ctx->id = before;
+        ngx_http_sendfile_loop(r, ctx, slcf);
+
         return NGX_DECLINED;
     }
 
     cleanup = ctx->cleanup;
+    answer = ctx->answer;
+    learn = ctx->learn;
+    looked_up = ctx->looked_up;
 
     ngx_http_sendfile_init_ctx(ctx, r);
 
+    if (answer) {
+        answer->looked_up = 1;
+    }
+
     ctx->cleanup = cleanup;
-    ctx->again = 1;
+    ctx->answer = answer;
+    ctx->learn = learn;
+    ctx->again = looked_up;
+    ctx->looked_up = 1;
     ctx->id = id;
     ctx->key = key;
 
     return NGX_OK;
+}
+
+
+/* what has fallen back, or was redirected, is not looked up for ever */
+
+static void
+ngx_http_sendfile_loop(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_str_t  id, key;
+    u_char     text[NGX_HTTP_SENDFILE_LOG_TEXT];
+
+    ngx_http_sendfile_id(r, &id);
+
+    if (ngx_http_sendfile_key(r, slcf, &id, &key) != NGX_OK) {
+        return;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "http_sendfile: key \"%*s\" leads back to a location with "
+                  "http_sendfile on, not looked up again",
+                  ngx_http_sendfile_log_text(text, &ctx->key), text);
 }
 
 
@@ -474,9 +579,21 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 static ngx_int_t
 ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_event_t  *rev;
-
     ctx->state = NGX_HTTP_SENDFILE_LOOKUP;
+
+    if (ngx_http_sendfile_suspend(r) != NGX_OK) {
+        ngx_http_sendfile_abort(ctx);
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return NGX_AGAIN;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_suspend(ngx_http_request_t *r)
+{
+    ngx_event_t  *rev;
 
     /* a client that leaves is to be noticed */
 
@@ -486,13 +603,33 @@ ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
         ngx_post_event(rev, &ngx_posted_events);
 
     } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        ngx_http_sendfile_abort(ctx);
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        return NGX_ERROR;
     }
 
     r->read_event_handler = ngx_http_test_reading;
 
-    return NGX_AGAIN;
+    return NGX_OK;
+}
+
+
+void
+ngx_http_sendfile_resume(ngx_http_request_t *r)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
+
+    } else {
+        r->read_event_handler = ngx_http_block_reading;
+        r->write_event_handler = ngx_http_core_run_phases;
+
+        ngx_http_core_run_phases(r);
+    }
+
+    ngx_http_run_posted_requests(c);
 }
 
 
@@ -602,32 +739,19 @@ static void
 ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res)
 {
-    ngx_connection_t              *c;
     ngx_http_request_t            *r;
     ngx_http_sendfile_ctx_t       *ctx;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     ctx = w->data;
     r = ctx->request;
-    c = r->connection;
 
-    ngx_http_set_log_request(c->log, r);
+    ngx_http_set_log_request(r->connection->log, r);
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     ngx_http_sendfile_answer(r, ctx, slcf, res);
-
-    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-
-    } else {
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_core_run_phases;
-
-        ngx_http_core_run_phases(r);
-    }
-
-    ngx_http_run_posted_requests(c);
+    ngx_http_sendfile_resume(r);
 }
 
 

@@ -11,6 +11,8 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_accept.h"
+#include "ngx_http_sendfile_learn.h"
 #include "nsf_json.h"
 
 
@@ -20,6 +22,8 @@ static void *ngx_http_sendfile_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static ngx_int_t ngx_http_sendfile_add_location(ngx_conf_t *cf,
+    ngx_array_t *locations, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_merge_fallback(
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
 static char *ngx_http_sendfile_timeout(ngx_conf_t *cf, void *post,
@@ -28,6 +32,8 @@ static ngx_int_t ngx_http_sendfile_init_process(ngx_cycle_t *cycle);
 static void ngx_http_sendfile_exit_process(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_sendfile_add_store(ngx_conf_t *cf,
     ngx_http_sendfile_store_type_t *type);
+static ngx_int_t ngx_http_sendfile_set_script(ngx_conf_t *cf,
+    ngx_http_sendfile_script_pt script);
 
 
 static ngx_conf_post_t  ngx_http_sendfile_timeout_post = {
@@ -160,6 +166,27 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       offsetof(ngx_http_sendfile_loc_conf_t, cache_check),
       NULL },
 
+    { ngx_string("http_sendfile_accept"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_1MORE,
+      ngx_http_sendfile_conf_accept,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_allow"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_allow,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("http_sendfile_learn"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_FLAG,
+      ngx_http_sendfile_conf_learn,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, learn),
+      NULL },
+
     { ngx_string("http_sendfile_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
       ngx_http_sendfile_conf_status,
@@ -188,7 +215,8 @@ static ngx_http_module_t  ngx_http_sendfile_module_ctx = {
 
 static ngx_http_sendfile_api_t  ngx_http_sendfile_api = {
     NGX_HTTP_SENDFILE_API,
-    ngx_http_sendfile_add_store
+    ngx_http_sendfile_add_store,
+    ngx_http_sendfile_set_script
 };
 
 
@@ -224,8 +252,6 @@ ngx_http_sendfile_preconfiguration(ngx_conf_t *cf)
 static ngx_int_t
 ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
 {
-    ngx_http_handler_pt            *h;
-    ngx_http_core_main_conf_t      *cmcf;
     ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
@@ -234,25 +260,77 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
+    if (smcf->enabled.nelts == 0 && smcf->accepting.nelts == 0) {
+        return NGX_OK;
+    }
+
+    if (ngx_http_sendfile_add_handler(cf, NGX_HTTP_SERVER_REWRITE_PHASE,
+                                      ngx_http_sendfile_redirected)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /* of the handlers of one phase the last is called first */
+
+    if (smcf->accepting.nelts
+        && (ngx_http_sendfile_learn_init(cf) != NGX_OK
+            || ngx_http_sendfile_accept_init(cf) != NGX_OK))
+    {
+        return NGX_ERROR;
+    }
+
     if (smcf->enabled.nelts == 0) {
         return NGX_OK;
     }
 
+    return ngx_http_sendfile_add_handler(cf, NGX_HTTP_PRECONTENT_PHASE,
+                                         ngx_http_sendfile_handler);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_add_handler(ngx_conf_t *cf, ngx_uint_t phase,
+    ngx_http_handler_pt handler)
+{
+    ngx_http_handler_pt        *h;
+    ngx_http_core_main_conf_t  *cmcf;
+
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
 
-    h = ngx_array_push(&cmcf->phases[NGX_HTTP_PRECONTENT_PHASE].handlers);
+    h = ngx_array_push(&cmcf->phases[phase].handlers);
     if (h == NULL) {
         return NGX_ERROR;
     }
 
-    *h = ngx_http_sendfile_handler;
+    *h = handler;
 
-    h = ngx_array_push(&cmcf->phases[NGX_HTTP_SERVER_REWRITE_PHASE].handlers);
-    if (h == NULL) {
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_add_last_handler(ngx_conf_t *cf, ngx_uint_t phase,
+    ngx_http_handler_pt handler)
+{
+    ngx_array_t                *handlers;
+    ngx_http_handler_pt        *h;
+    ngx_http_core_main_conf_t  *cmcf;
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+
+    handlers = &cmcf->phases[phase].handlers;
+
+    if (ngx_array_push(handlers) == NULL) {
         return NGX_ERROR;
     }
 
-    *h = ngx_http_sendfile_redirected;
+    h = handlers->elts;
+
+    ngx_memmove(h + 1, h,
+                (handlers->nelts - 1) * sizeof(ngx_http_handler_pt));
+
+    *h = handler;
 
     return NGX_OK;
 }
@@ -276,6 +354,9 @@ ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
                           sizeof(ngx_http_sendfile_store_type_t *))
            != NGX_OK
         || ngx_array_init(&smcf->enabled, cf->pool, 4,
+                          sizeof(ngx_http_sendfile_enabled_t))
+           != NGX_OK
+        || ngx_array_init(&smcf->accepting, cf->pool, 4,
                           sizeof(ngx_http_sendfile_enabled_t))
            != NGX_OK
         || ngx_array_init(&smcf->zones, cf->pool, 4,
@@ -338,6 +419,9 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->cache_use_stale = NGX_CONF_UNSET_UINT;
     slcf->cache_body = NGX_CONF_UNSET_SIZE;
     slcf->cache_check = NGX_CONF_UNSET_MSEC;
+    slcf->accept = NGX_CONF_UNSET_UINT;
+    slcf->allow = NGX_CONF_UNSET_PTR;
+    slcf->learn = NGX_CONF_UNSET;
 
     return slcf;
 }
@@ -350,7 +434,6 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_http_sendfile_loc_conf_t *conf = child;
 
     ngx_http_core_loc_conf_t       *clcf;
-    ngx_http_sendfile_enabled_t    *e;
     ngx_http_sendfile_main_conf_t  *smcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
@@ -380,6 +463,18 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->fallback_on_place = prev->fallback_on_place;
     }
 
+    if (conf->accept == NGX_CONF_UNSET_UINT) {
+        conf->accept_place = prev->accept_place;
+    }
+
+    if (conf->allow == NGX_CONF_UNSET_PTR) {
+        conf->allow_place = prev->allow_place;
+    }
+
+    if (conf->learn == NGX_CONF_UNSET) {
+        conf->learn_place = prev->learn_place;
+    }
+
     ngx_http_sendfile_merge_fallback(prev, conf);
 
     ngx_conf_merge_value(conf->enable, prev->enable, 0);
@@ -405,23 +500,45 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                               |NGX_HTTP_SENDFILE_STALE_UPDATING);
     ngx_conf_merge_size_value(conf->cache_body, prev->cache_body, 0);
     ngx_conf_merge_msec_value(conf->cache_check, prev->cache_check, 1000);
-
-    if (!conf->enable) {
-        return NGX_CONF_OK;
-    }
+    ngx_conf_merge_uint_value(conf->accept, prev->accept, 0);
+    ngx_conf_merge_ptr_value(conf->allow, prev->allow, NULL);
+    ngx_conf_merge_value(conf->learn, prev->learn, 0);
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
-    e = ngx_array_push(&smcf->enabled);
-    if (e == NULL) {
+    if (conf->enable
+        && ngx_http_sendfile_add_location(cf, &smcf->enabled, conf) != NGX_OK)
+    {
         return NGX_CONF_ERROR;
     }
 
-    e->conf = conf;
-    e->clcf = clcf;
-    e->cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    if ((conf->accept || conf->learn)
+        && ngx_http_sendfile_add_location(cf, &smcf->accepting, conf)
+           != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_location(ngx_conf_t *cf, ngx_array_t *locations,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_http_sendfile_enabled_t  *e;
+
+    e = ngx_array_push(locations);
+    if (e == NULL) {
+        return NGX_ERROR;
+    }
+
+    e->conf = slcf;
+    e->clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    e->cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    return NGX_OK;
 }
 
 
@@ -473,6 +590,7 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
 
     nsf_json_init();
     ngx_http_sendfile_lookup_init_process();
+    ngx_http_sendfile_learn_init_process();
 
     smcf = ngx_http_cycle_get_module_main_conf(cycle,
                                                ngx_http_sendfile_module);
@@ -546,6 +664,22 @@ ngx_http_sendfile_add_store(ngx_conf_t *cf,
     }
 
     *typep = type;
+
+    return NGX_OK;
+}
+
+
+/* for a module's postconfiguration */
+
+static ngx_int_t
+ngx_http_sendfile_set_script(ngx_conf_t *cf,
+    ngx_http_sendfile_script_pt script)
+{
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    smcf->script = script;
 
     return NGX_OK;
 }

@@ -217,6 +217,12 @@ ngx_http_sendfile_status_key(ngx_http_request_t *r, ngx_str_t *rest,
 
     key->len = dst - key->data;
 
+    /* a URI, by which an answer was learned, may be longer and have spaces */
+
+    if (key->len && key->len <= NSF_SHARD_MAX_NAME && key->data[0] == '/') {
+        return NGX_OK;
+    }
+
     return (nsf_key_check(key->data, key->len) == NULL) ? NGX_OK
                                                         : NGX_DECLINED;
 }

@@ -38,8 +38,6 @@ static ngx_hash_key_t *ngx_http_sendfile_upstream_key(ngx_array_t *keys,
     ngx_str_t *name);
 static ngx_int_t ngx_http_sendfile_upstream_handler(ngx_http_request_t *r,
     ngx_table_elt_t *h, ngx_uint_t offset);
-static ngx_int_t ngx_http_sendfile_upstream_copy(ngx_http_request_t *r,
-    ngx_table_elt_t *h, ngx_uint_t offset);
 
 
 ngx_int_t
@@ -169,6 +167,7 @@ ngx_http_sendfile_upstream_add(ngx_conf_t *cf, ngx_array_t *keys,
 
     if (hook->copy) {
         header->copy_handler = hook->copy;
+        header->redirect = 1;
     }
 
     key->value = header;
@@ -221,9 +220,7 @@ ngx_http_sendfile_upstream_next(ngx_http_request_t *r, ngx_table_elt_t *h,
 }
 
 
-/* what nginx does with a header that it does not know */
-
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_upstream_copy(ngx_http_request_t *r, ngx_table_elt_t *h,
     ngx_uint_t offset)
 {

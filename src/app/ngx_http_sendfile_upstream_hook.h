@@ -38,7 +38,8 @@ typedef struct {
     /*
      * puts the header into the answer to the client; NULL: as without the
      * hook.  Its last argument is what nginx has for a header that it knows,
-     * else 0.
+     * else 0.  It is called, too, when nginx follows X-Accel-Redirect, just
+     * before it goes there.
      */
     ngx_http_header_handler_pt           copy;
 } ngx_http_sendfile_upstream_hook_t;
@@ -58,6 +59,14 @@ ngx_int_t ngx_http_sendfile_upstream_hook(ngx_conf_t *cf,
 
 ngx_int_t ngx_http_sendfile_upstream_next(ngx_http_request_t *r,
     ngx_table_elt_t *h, ngx_http_sendfile_upstream_next_t *next);
+
+/*
+ * What nginx does with a header that it does not know: puts it into the
+ * answer to the client.  "offset" is not used.
+ */
+
+ngx_int_t ngx_http_sendfile_upstream_copy(ngx_http_request_t *r,
+    ngx_table_elt_t *h, ngx_uint_t offset);
 
 
 #endif /* _NGX_HTTP_SENDFILE_UPSTREAM_HOOK_H_INCLUDED_ */

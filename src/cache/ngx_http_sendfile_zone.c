@@ -398,6 +398,29 @@ ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
 }
 
 
+ngx_uint_t
+ngx_http_sendfile_zone_mark(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t mark)
+{
+    ngx_uint_t                       marked;
+    ngx_http_sendfile_zone_shard_t  *s;
+
+    s = ngx_http_sendfile_zone_shard(zone, name);
+
+    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
+        != NGX_OK)
+    {
+        return 0;
+    }
+
+    marked = nsf_shard_mark(&s->shard, name, v->valid, v->mark, mark);
+
+    ngx_shmtx_unlock(&s->pool->mutex);
+
+    return marked;
+}
+
+
 void
 ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name)

@@ -68,8 +68,9 @@ void ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
 
 /*
  * As the functions of nsf_shard.h, on the shard that the name belongs to.
- * get() takes no lock; the value's data is from the pool.  put() and delete()
- * do nothing if the shard's lock can't be had in about a millisecond.
+ * get() takes no lock; the value's data is from the pool.  put(), mark() and
+ * delete() do nothing if the shard's lock can't be had in about a millisecond.
+ * mark() takes "valid" and the mark before from "v".
  */
 
 nsf_shard_rc_e ngx_http_sendfile_zone_get(ngx_http_sendfile_zone_t *zone,
@@ -79,6 +80,8 @@ uint32_t ngx_http_sendfile_zone_token(ngx_http_sendfile_zone_t *zone,
 
 nsf_shard_rc_e ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name, nsf_shard_value_t *v, uint32_t token);
+ngx_uint_t ngx_http_sendfile_zone_mark(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t mark);
 void ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name);
 

@@ -137,6 +137,11 @@ ngx_http_sendfile_direct_root(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *root)
 {
+    if (ctx->root.len) {
+        *root = ctx->root;
+        return NGX_OK;
+    }
+
     if (ngx_http_complex_value(r, slcf->root, root) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -615,7 +620,7 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    r->allow_ranges = 1;
+    r->allow_ranges = (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD)) ? 1 : 0;
 
     b = ngx_calloc_buf(r->pool);
     if (b == NULL) {

@@ -16,6 +16,8 @@
 static ngx_uint_t ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to, ngx_uint_t *code);
+static ngx_uint_t ngx_http_sendfile_fallback_text(ngx_str_t *to,
+    ngx_uint_t *code);
 static ngx_int_t ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to);
@@ -89,9 +91,18 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to, ngx_uint_t *code)
 {
-    ngx_int_t  n;
-
     *code = slcf->fallback_code;
+
+    if (ctx->failure == NGX_HTTP_SENDFILE_ON_SCRIPT) {
+
+        if (ctx->fallback.len == 0) {
+            return NGX_HTTP_SENDFILE_FALLBACK_OFF;
+        }
+
+        *to = ctx->fallback;
+
+        return ngx_http_sendfile_fallback_text(to, code);
+    }
 
     if (ctx->failure != NGX_HTTP_SENDFILE_ON_METHOD
         && !(slcf->fallback_on & ctx->failure))
@@ -113,6 +124,17 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     if (ngx_http_complex_value(r, slcf->fallback_to, to) != NGX_OK) {
         return NGX_CONF_UNSET_UINT;
     }
+
+    return ngx_http_sendfile_fallback_text(to, code);
+}
+
+
+/* what it says, when variables have been replaced */
+
+static ngx_uint_t
+ngx_http_sendfile_fallback_text(ngx_str_t *to, ngx_uint_t *code)
+{
+    ngx_int_t  n;
 
     if (to->len == 3 && ngx_strncmp(to->data, "off", 3) == 0) {
         return NGX_HTTP_SENDFILE_FALLBACK_OFF;
@@ -148,14 +170,19 @@ ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to)
 {
-    ngx_str_t  args;
+    ngx_str_t   args;
+    ngx_uint_t  has_args;
 
     ngx_http_sendfile_log_failure(r, ctx, "sent to ", to, 0);
     ngx_http_sendfile_fallback_app(ctx);
 
     /* a "?" that came in by a variable is a part of the path */
 
-    if (slcf->fallback_has_args) {
+    has_args = ctx->fallback.len
+               ? ngx_strlchr(to->data, to->data + to->len, '?') != NULL
+               : slcf->fallback_has_args;
+
+    if (has_args) {
         ngx_http_split_args(r, to, &args);
 
     } else {
@@ -173,6 +200,7 @@ static void
 ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx)
 {
     ngx_str_set(&ctx->source, "app");
+    ctx->fallen = 1;
 }
 
 
@@ -247,6 +275,7 @@ ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
 
     case NGX_HTTP_SENDFILE_ON_MISS:
     case NGX_HTTP_SENDFILE_ON_METHOD:
+    case NGX_HTTP_SENDFILE_ON_SCRIPT:
         return NGX_LOG_INFO;
 
     case NGX_HTTP_SENDFILE_ON_INVALID:

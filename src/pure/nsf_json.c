@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "nsf_json.h"
+#include "nsf_header.h"
 
 
 /*
@@ -21,12 +22,6 @@
 /* the last second of the year 9999 */
 
 #define NSF_JSON_MAX_EXPIRES  253402300799.0
-
-
-typedef struct {
-    const char  *name;
-    size_t       len;
-} nsf_json_name_t;
 
 
 static const char *nsf_json_error(const json_error_t *error);
@@ -44,33 +39,9 @@ static const char *nsf_json_headers(nsf_target_t *t, json_t *headers,
     nsf_pool_t *pool);
 static const char *nsf_json_header(nsf_target_t *t, const nsf_str_t *name,
     const json_t *value, size_t max, nsf_pool_t *pool);
-static int nsf_json_header_allowed(const nsf_str_t *name);
-static int nsf_json_same_name(const unsigned char *a, const unsigned char *b,
-    size_t len);
-static unsigned nsf_json_lower(unsigned char c);
 static nsf_str_t nsf_json_string(const json_t *value);
 static const char *nsf_json_copy(nsf_str_t *dst, const nsf_str_t *src,
     nsf_pool_t *pool);
-
-
-#define nsf_json_known(s)  { s, sizeof(s) - 1 }
-
-static const nsf_json_name_t  nsf_json_allowed[] = {
-    nsf_json_known("Cache-Control"),
-    nsf_json_known("Expires"),
-    nsf_json_known("ETag"),
-    nsf_json_known("Last-Modified"),
-    nsf_json_known("Content-Language"),
-    nsf_json_known("Content-Encoding"),
-    nsf_json_known("Vary"),
-    nsf_json_known("Link"),
-    nsf_json_known("Content-Security-Policy"),
-    nsf_json_known("X-Robots-Tag"),
-    nsf_json_known("X-Frame-Options"),
-    { NULL, 0 }
-};
-
-static const nsf_json_name_t  nsf_json_cors = nsf_json_known("Access-Control-");
 
 
 void
@@ -393,7 +364,7 @@ nsf_json_header(nsf_target_t *t, const nsf_str_t *name, const json_t *value,
         }
     }
 
-    if (!nsf_json_header_allowed(name)) {
+    if (!nsf_header_allowed(name)) {
         return NULL;
     }
 
@@ -404,9 +375,7 @@ nsf_json_header(nsf_target_t *t, const nsf_str_t *name, const json_t *value,
     for (i = 0; i < t->nheaders; i++) {
         h = &t->headers[i];
 
-        if (h->name.len == name->len
-            && nsf_json_same_name(h->name.data, name->data, name->len))
-        {
+        if (nsf_header_same(&h->name, name)) {
             return "header given twice";
         }
     }
@@ -437,75 +406,6 @@ nsf_json_header(nsf_target_t *t, const nsf_str_t *name, const json_t *value,
     t->nheaders++;
 
     return NULL;
-}
-
-
-static int
-nsf_json_header_allowed(const nsf_str_t *name)
-{
-    size_t                  i;
-    unsigned                c;
-    const nsf_json_name_t  *known;
-
-    for (known = nsf_json_allowed; known->name != NULL; known++) {
-
-        if (known->len == name->len
-            && nsf_json_same_name((const unsigned char *) known->name,
-                                  name->data, name->len))
-        {
-            return 1;
-        }
-    }
-
-    known = &nsf_json_cors;
-
-    if (name->len <= known->len
-        || !nsf_json_same_name((const unsigned char *) known->name,
-                               name->data, known->len))
-    {
-        return 0;
-    }
-
-    /* no colon, space or the like in what follows the prefix */
-
-    for (i = known->len; i < name->len; i++) {
-        c = nsf_json_lower(name->data[i]);
-
-        if ((c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-') {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-static int
-nsf_json_same_name(const unsigned char *a, const unsigned char *b, size_t len)
-{
-    size_t  i;
-
-    for (i = 0; i < len; i++) {
-
-        if (nsf_json_lower(a[i]) != nsf_json_lower(b[i])) {
-            return 0;
-        }
-    }
-
-    return 1;
-}
-
-
-/* ASCII only, whatever the locale */
-
-static unsigned
-nsf_json_lower(unsigned char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return (unsigned) c + ('a' - 'A');
-    }
-
-    return c;
 }
 
 

@@ -181,6 +181,15 @@ nsf_shard_rc_e nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key,
     uint64_t now, const nsf_shard_value_t *v, uint32_t token);
 
 
+/*
+ * Gives an entry another mark, if it still is the one with that "valid" and
+ * the mark "before": 1, and of all that try only one has it.  Else 0.
+ */
+
+int nsf_shard_mark(nsf_shard_t *sh, const nsf_shard_key_t *key,
+    uint64_t valid, uint64_t before, uint64_t mark);
+
+
 /* Forgets one entry: 1 if it was there. */
 
 size_t nsf_shard_del(nsf_shard_t *sh, const nsf_shard_key_t *key);

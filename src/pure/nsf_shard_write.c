@@ -95,6 +95,47 @@ nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t now,
 }
 
 
+int
+nsf_shard_mark(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t valid,
+    uint64_t before, uint64_t mark)
+{
+    int                 rc;
+    uint32_t           *link;
+    unsigned            depth;
+    nsf_shard_times_t   times;
+    nsf_shard_entry_t  *e;
+
+    rc = 0;
+
+    nsf_shard_begin(sh);
+
+    link = nsf_shard_find(sh, key, &depth);
+
+    if (link == NULL) {
+        nsf_shard_recover(sh);
+
+    } else if (*link != 0) {
+
+        e = nsf_shard_at(sh, *link);
+        memcpy(&times, &e->times, sizeof(nsf_shard_times_t));
+
+        if (times.valid == valid && times.mark == before) {
+            times.mark = mark;
+
+            nsf_shard_open(sh);
+            memcpy(&e->times, &times, sizeof(nsf_shard_times_t));
+            nsf_shard_close(sh);
+
+            rc = 1;
+        }
+    }
+
+    nsf_shard_end(sh);
+
+    return rc;
+}
+
+
 size_t
 nsf_shard_del(nsf_shard_t *sh, const nsf_shard_key_t *key)
 {

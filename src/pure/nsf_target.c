@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "nsf_target.h"
+#include "nsf_header.h"
 
 
 static const char *nsf_path_segment_check(const unsigned char *seg,
@@ -96,6 +97,29 @@ nsf_base_check(const unsigned char *base, size_t len)
 
 
 int
+nsf_path_below(const nsf_str_t *base, const nsf_str_t *path, nsf_str_t *rest)
+{
+    size_t  len;
+
+    /* of "/" the slash is all there is */
+
+    len = (base->len == 1) ? 0 : base->len;
+
+    if (path->len <= len
+        || path->data[len] != '/'
+        || memcmp(path->data, base->data, len) != 0)
+    {
+        return 0;
+    }
+
+    rest->data = path->data + len + 1;
+    rest->len = path->len - len - 1;
+
+    return 1;
+}
+
+
+int
 nsf_has_control(const nsf_str_t *s, int tab)
 {
     size_t  i;
@@ -129,6 +153,52 @@ nsf_target_set_path(nsf_target_t *t, const unsigned char *path, size_t len)
 
     t->path.data = path;
     t->path.len = len;
+
+    return NULL;
+}
+
+
+const char *
+nsf_target_check(const nsf_target_t *t)
+{
+    size_t               i, n;
+    const char          *err;
+    const nsf_header_t  *h;
+
+    err = nsf_path_check(t->path.data, t->path.len);
+    if (err != NULL) {
+        return err;
+    }
+
+    if (nsf_has_control(&t->type, 0)) {
+        return "control byte in \"type\"";
+    }
+
+    if (nsf_has_control(&t->name, 0)) {
+        return "control byte in \"name\"";
+    }
+
+    if (t->nheaders > NSF_MAX_HEADERS) {
+        return "too many headers";
+    }
+
+    for (i = 0; i < t->nheaders; i++) {
+        h = &t->headers[i];
+
+        if (!nsf_header_allowed(&h->name)) {
+            return "header not allowed";
+        }
+
+        if (nsf_has_control(&h->value, 1)) {
+            return "control byte in header value";
+        }
+
+        for (n = 0; n < i; n++) {
+            if (nsf_header_same(&t->headers[n].name, &h->name)) {
+                return "header given twice";
+            }
+        }
+    }
 
     return NULL;
 }

@@ -64,6 +64,16 @@ const char *nsf_base_check(const unsigned char *base, size_t len);
 
 
 /*
+ * Whether "path" lies below "base", by whole segments: "/data-private" is not
+ * below "/data".  Both start with a "/"; a base but "/" does not end with one.
+ * 1, and "rest" is what follows the base and its "/", still to be checked.
+ */
+
+int nsf_path_below(const nsf_str_t *base, const nsf_str_t *path,
+    nsf_str_t *rest);
+
+
+/*
  * What no other string of a target has: a byte of 0x00-0x1f or 0x7f, lest it
  * breaks the line of a header.  With "tab" 1 a tab is none.
  */
@@ -75,6 +85,14 @@ int nsf_has_control(const nsf_str_t *s, int tab);
 
 const char *nsf_target_set_path(nsf_target_t *t, const unsigned char *path,
     size_t len);
+
+
+/*
+ * A target that somebody has changed: NULL if it is what a record could have
+ * said, or what is wrong.
+ */
+
+const char *nsf_target_check(const nsf_target_t *t);
 
 
 #endif /* _NSF_TARGET_H_INCLUDED_ */

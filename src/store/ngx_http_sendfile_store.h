@@ -146,20 +146,6 @@ struct ngx_http_sendfile_store_s {
 };
 
 
-/*
- * What another module finds, by name, in spare_hook0 of
- * ngx_http_sendfile_module.  add_store() is for preconfiguration.
- */
-
-#define NGX_HTTP_SENDFILE_API  1
-
-typedef struct {
-    ngx_uint_t                      version;
-    ngx_int_t                     (*add_store)(ngx_conf_t *cf,
-                                        ngx_http_sendfile_store_type_t *type);
-} ngx_http_sendfile_api_t;
-
-
 extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store;
 extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store;
 

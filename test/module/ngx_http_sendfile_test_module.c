@@ -22,7 +22,7 @@
 #include <ngx_event.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile_store.h"
+#include "ngx_http_sendfile_api.h"
 
 
 #define NGX_HTTP_SENDFILE_TEST_VALUE  1024

@@ -38,6 +38,49 @@ fields_and_bytes(void **state)
 
 
 static void
+mark_of_what_is_there(void **state)
+{
+    fixture_t        f;
+    nsf_shard_key_t  key, other;
+
+    (void) state;
+
+    fixture_init(&f, SIZE);
+
+    key = name("s", "1");
+    other = name("t", "1");
+
+    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 7), 0);
+
+    f.in.valid = 5;
+    f.in.limit = UINT64_MAX;
+    f.in.mark = 0;
+    assert_put(&f, key, "value");
+
+    /* one of two has it */
+
+    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 7), 1);
+    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 8), 0);
+
+    assert_int_equal(nsf_shard_mark(&f.sh, &key, 6, 7, 8), 0);
+    assert_int_equal(nsf_shard_mark(&f.sh, &other, 5, 7, 8), 0);
+
+    assert_value(&f, key, "value");
+    assert_int_equal(f.v.mark, 7);
+    assert_int_equal(f.v.valid, 5);
+    assert_true(f.v.limit == UINT64_MAX);
+
+    /* nothing comes back by it */
+
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
+    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 7, 8), 0);
+    assert_none(&f, key);
+
+    fixture_free(&f);
+}
+
+
+static void
 without_a_pool(void **state)
 {
     fixture_t        f;
@@ -695,6 +738,7 @@ main(void)
 {
     static const struct CMUnitTest  tests[] = {
         cmocka_unit_test(fields_and_bytes),
+        cmocka_unit_test(mark_of_what_is_there),
         cmocka_unit_test(without_a_pool),
         cmocka_unit_test(pool_has_no_memory),
         cmocka_unit_test(not_there),

@@ -3,6 +3,8 @@
  */
 
 
+#include <string.h>
+
 #include "nsf_test.h"
 #include "nsf_target.h"
 
@@ -553,10 +555,160 @@ base_check(void **state)
 }
 
 
+static int
+below(const char *base, const char *path, const char *expected)
+{
+    int        rc;
+    nsf_str_t  b, p, rest;
+
+    b.data = (const unsigned char *) base;
+    b.len = strlen(base);
+    p.data = (const unsigned char *) path;
+    p.len = strlen(path);
+
+    rc = nsf_path_below(&b, &p, &rest);
+
+    if (rc) {
+        assert_int_equal(rest.len, strlen(expected));
+        assert_memory_equal(rest.data, expected, rest.len);
+    }
+
+    return rc;
+}
+
+
+static void
+below_its_directory(void **state)
+{
+    (void) state;
+
+    assert_int_equal(below("/data", "/data/a", "a"), 1);
+    assert_int_equal(below("/data", "/data/a/b c", "a/b c"), 1);
+    assert_int_equal(below("/", "/data/a", "data/a"), 1);
+    assert_int_equal(below("/data", "/data//a", "/a"), 1);
+    assert_int_equal(below("/data", "/data/", ""), 1);
+    assert_int_equal(below("/", "/", ""), 1);
+}
+
+
+static void
+below_another_directory(void **state)
+{
+    (void) state;
+
+    assert_int_equal(below("/data", "/data-private/a", ""), 0);
+    assert_int_equal(below("/data", "/dat/a", ""), 0);
+    assert_int_equal(below("/data", "/data", ""), 0);
+    assert_int_equal(below("/data", "/dat", ""), 0);
+    assert_int_equal(below("/data", "/Data/a", ""), 0);
+    assert_int_equal(below("/data", "/x/data/a", ""), 0);
+    assert_int_equal(below("/data", "", ""), 0);
+    assert_int_equal(below("/data/a", "/data/b/a", ""), 0);
+}
+
+
+static nsf_str_t
+str(const char *text)
+{
+    nsf_str_t  s;
+
+    s.data = (const unsigned char *) text;
+    s.len = strlen(text);
+
+    return s;
+}
+
+
+static const char *
+check_target(const char *path, const char *type, const char *name,
+    nsf_header_t *headers, size_t nheaders)
+{
+    nsf_target_t  t;
+
+    memset(&t, 0, sizeof(nsf_target_t));
+
+    t.path = str(path);
+    t.type = str(type);
+    t.name = str(name);
+    t.headers = headers;
+    t.nheaders = nheaders;
+
+    return nsf_target_check(&t);
+}
+
+
+static nsf_header_t
+header(const char *name, const char *value)
+{
+    nsf_header_t  h;
+
+    h.name = str(name);
+    h.value = str(value);
+
+    return h;
+}
+
+
+static void
+changed_target_that_is_good(void **state)
+{
+    nsf_header_t  headers[2];
+
+    (void) state;
+
+    headers[0] = header("ETag", "\"a\tb\"");
+    headers[1] = header("access-control-allow-origin", "*");
+
+    nsf_assert_good(check_target("a/b", "", "", NULL, 0));
+    nsf_assert_good(check_target("a/b", "text/x", "\xc3\xa4", headers, 2));
+}
+
+
+static void
+changed_target_that_is_bad(void **state)
+{
+    size_t        i;
+    nsf_header_t  headers[NSF_MAX_HEADERS + 1];
+
+    (void) state;
+
+    nsf_assert_error(check_target("", "", "", NULL, 0), "empty path");
+    nsf_assert_error(check_target("../a", "", "", NULL, 0), "\"..\" in path");
+    nsf_assert_error(check_target("a", "b\r\nc", "", NULL, 0),
+                     "control byte in \"type\"");
+    nsf_assert_error(check_target("a", "", "b\tc", NULL, 0),
+                     "control byte in \"name\"");
+
+    headers[0] = header("Set-Cookie", "a");
+    nsf_assert_error(check_target("a", "", "", headers, 1),
+                     "header not allowed");
+
+    headers[0] = header("Vary", "a\nb");
+    nsf_assert_error(check_target("a", "", "", headers, 1),
+                     "control byte in header value");
+
+    headers[0] = header("Vary", "a");
+    headers[1] = header("vary", "b");
+    nsf_assert_error(check_target("a", "", "", headers, 2),
+                     "header given twice");
+
+    for (i = 0; i <= NSF_MAX_HEADERS; i++) {
+        headers[i] = header("Vary", "a");
+    }
+
+    nsf_assert_error(check_target("a", "", "", headers, NSF_MAX_HEADERS + 1),
+                     "too many headers");
+}
+
+
 int
 main(void)
 {
     static const struct CMUnitTest  tests[] = {
+        cmocka_unit_test(changed_target_that_is_good),
+        cmocka_unit_test(changed_target_that_is_bad),
+        cmocka_unit_test(below_its_directory),
+        cmocka_unit_test(below_another_directory),
         cmocka_unit_test(path_empty),
         cmocka_unit_test(path_one_byte),
         cmocka_unit_test(path_of_a_file),

@@ -1,0 +1,387 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Follows an application's answer: the file of X-Sendfile is sent in the
+ * location that has asked the application, X-Accel-Redirect is left to
+ * nginx.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_accept.h"
+#include "ngx_http_sendfile_deliver.h"
+#include "ngx_http_sendfile_learn.h"
+
+
+static ngx_int_t ngx_http_sendfile_drop_rules(ngx_conf_t *cf,
+    void **loc_conf);
+static ngx_int_t ngx_http_sendfile_accept_redirected(ngx_http_request_t *r);
+static ngx_http_sendfile_ctx_t *ngx_http_sendfile_accept_pending(
+    ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_accept_send(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_answer_t *answer);
+static const char *ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value);
+static ngx_int_t ngx_http_sendfile_accept_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *value);
+
+
+ngx_int_t
+ngx_http_sendfile_accept_init(ngx_conf_t *cf)
+{
+    ngx_uint_t                   i;
+    ngx_http_core_srv_conf_t   **cscfp;
+    ngx_http_core_main_conf_t   *cmcf;
+
+    if (ngx_http_sendfile_accept_hooks(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
+    cscfp = cmcf->servers.elts;
+
+    for (i = 0; i < cmcf->servers.nelts; i++) {
+        if (ngx_http_sendfile_add_named_location(cf, cscfp[i],
+                                      &ngx_http_sendfile_accept_redirect.value)
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    if (ngx_http_sendfile_add_handler(cf, NGX_HTTP_PRECONTENT_PHASE,
+                                      ngx_http_sendfile_accept_clean)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /* a URI's first phase, and that of a named location */
+
+    if (ngx_http_sendfile_add_handler(cf, NGX_HTTP_SERVER_REWRITE_PHASE,
+                                      ngx_http_sendfile_accept_redirected)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_sendfile_add_last_handler(cf, NGX_HTTP_REWRITE_PHASE,
+                                          ngx_http_sendfile_accept_redirected);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
+    ngx_http_core_srv_conf_t *cscf, ngx_str_t *name)
+{
+    void                      **loc_conf;
+    ngx_uint_t                  n;
+    ngx_http_core_loc_conf_t   *clcf, **locations;
+
+    loc_conf = ngx_http_sendfile_copy_location(cf, cscf->ctx->loc_conf, &clcf);
+    if (loc_conf == NULL) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_sendfile_drop_rules(cf, loc_conf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    n = 0;
+
+    if (cscf->named_locations) {
+        while (cscf->named_locations[n]) {
+            n++;
+        }
+    }
+
+    locations = ngx_pcalloc(cf->pool,
+                            (n + 2) * sizeof(ngx_http_core_loc_conf_t *));
+    if (locations == NULL) {
+        return NGX_ERROR;
+    }
+
+    clcf->name = *name;
+    clcf->named = 1;
+
+    if (n) {
+        ngx_memcpy(locations, cscf->named_locations,
+                   n * sizeof(ngx_http_core_loc_conf_t *));
+    }
+
+    locations[n] = clcf;
+
+    cscf->named_locations = locations;
+
+    return NGX_OK;
+}
+
+
+void **
+ngx_http_sendfile_copy_location(ngx_conf_t *cf, void **loc_conf,
+    ngx_http_core_loc_conf_t **clcf)
+{
+    void  **copy;
+
+    copy = ngx_palloc(cf->pool, sizeof(void *) * ngx_http_max_module);
+    if (copy == NULL) {
+        return NULL;
+    }
+
+    *clcf = ngx_palloc(cf->pool, sizeof(ngx_http_core_loc_conf_t));
+    if (*clcf == NULL) {
+        return NULL;
+    }
+
+    ngx_memcpy(copy, loc_conf, sizeof(void *) * ngx_http_max_module);
+
+    **clcf = *(ngx_http_core_loc_conf_t *)
+                                    loc_conf[ngx_http_core_module.ctx_index];
+
+    (*clcf)->loc_conf = copy;
+    copy[ngx_http_core_module.ctx_index] = *clcf;
+
+    return copy;
+}
+
+
+/* nginx may have been built without the module */
+
+static ngx_int_t
+ngx_http_sendfile_drop_rules(ngx_conf_t *cf, void **loc_conf)
+{
+    void               *conf;
+    ngx_uint_t          i;
+    ngx_module_t       *module;
+    ngx_http_module_t  *ctx;
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+
+        module = cf->cycle->modules[i];
+
+        if (module->type != NGX_HTTP_MODULE
+            || ngx_strcmp(module->name, "ngx_http_rewrite_module") != 0)
+        {
+            continue;
+        }
+
+        ctx = module->ctx;
+
+        conf = ctx->create_loc_conf(cf);
+        if (conf == NULL) {
+            return NGX_ERROR;
+        }
+
+        loc_conf[module->ctx_index] = conf;
+    }
+
+    return NGX_OK;
+}
+
+
+/* the first handler after any redirect */
+
+static ngx_int_t
+ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_ctx_t     *ctx;
+    ngx_http_sendfile_answer_t  *answer;
+
+    ctx = ngx_http_sendfile_accept_pending(r);
+
+    if (ctx == NULL) {
+        return NGX_DECLINED;
+    }
+
+    answer = ctx->answer;
+    answer->pending = 0;
+
+    if (ngx_http_sendfile_accept_headers(r, answer) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ngx_str_set(&ctx->source, "app");
+
+    if (answer->redirect == &ngx_http_sendfile_accept_redirect) {
+        return ngx_http_sendfile_accept_send(r, ctx, answer);
+    }
+
+    /* a record that did not lead to a file has no say in this one */
+
+    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+
+    if (ctx->learn) {
+        ngx_http_sendfile_learn_answer(r, ctx, NULL);
+    }
+
+    ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
+
+    return NGX_DECLINED;
+}
+
+
+/*
+ * Whether it was an answer of the application that brought the request here,
+ * and not an error_page after an answer that could not be used, or after a
+ * redirect that led nowhere.
+ */
+
+static ngx_http_sendfile_ctx_t *
+ngx_http_sendfile_accept_pending(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_ctx_t     *ctx;
+    ngx_http_sendfile_answer_t  *answer;
+
+    if (!r->internal || r->upstream == NULL) {
+        return NULL;
+    }
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx == NULL || ctx->answer == NULL || !ctx->answer->pending) {
+        return NULL;
+    }
+
+    answer = ctx->answer;
+
+    if (r->upstream->headers_in.x_accel_redirect != answer->redirect
+        || answer->uri_changes != (ngx_uint_t) r->uri_changes + 1)
+    {
+        answer->pending = 0;
+        return NULL;
+    }
+
+    return ctx;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_accept_send(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_answer_t *answer)
+{
+    ngx_int_t                      rc;
+    ngx_str_t                     *value;
+    const char                    *err;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    /* nothing else is to take it for nginx's own redirect */
+
+    r->upstream->headers_in.x_accel_redirect = NULL;
+
+    r->loc_conf = answer->loc_conf;
+    r->keepalive = answer->keepalive;
+
+    ngx_http_update_location_config(r);
+
+    r->content_handler = NULL;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        r->disable_not_modified = 1;
+    }
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+    value = &answer->line->value;
+
+    ctx->failure = 0;
+    ctx->reason = NULL;
+    ctx->detail = NULL;
+    ctx->err = 0;
+    ctx->cached = 0;
+
+    err = ngx_http_sendfile_accept_path(ctx, slcf, value);
+
+    if (err) {
+
+        if (ctx->learn) {
+            ngx_http_sendfile_learn_refuse(ctx, err);
+        }
+
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
+                               NGX_HTTP_BAD_GATEWAY, "invalid X-Sendfile");
+        ctx->detail = err;
+        return ngx_http_sendfile_accept_failed(r, ctx, value);
+    }
+
+    if (ctx->learn) {
+        ngx_http_sendfile_learn_answer(r, ctx, &ctx->root);
+    }
+
+    rc = ngx_http_sendfile_direct(r, ctx, slcf);
+
+    if (rc == NGX_DECLINED) {
+        return ngx_http_sendfile_accept_failed(r, ctx, value);
+    }
+
+    ctx->state = NGX_HTTP_SENDFILE_DONE;
+
+    return (rc == NGX_ERROR) ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
+}
+
+
+/* NULL and ctx->root, ctx->target; or what is wrong */
+
+static const char *
+ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value)
+{
+    nsf_str_t   *dir, path, rest;
+    ngx_uint_t   i;
+
+    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+
+    path.data = value->data;
+    path.len = value->len;
+
+    if (path.len == 0 || path.data[0] != '/') {
+        return "no absolute path";
+    }
+
+    if (slcf->allow == NULL) {
+        return "no http_sendfile_allow";
+    }
+
+    dir = slcf->allow->elts;
+
+    for (i = 0; i < slcf->allow->nelts; i++) {
+
+        if (nsf_path_below(&dir[i], &path, &rest)) {
+            ctx->root.data = (u_char *) dir[i].data;
+            ctx->root.len = dir[i].len;
+
+            return nsf_target_set_path(&ctx->target, rest.data, rest.len);
+        }
+    }
+
+    return "not below http_sendfile_allow";
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_accept_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *value)
+{
+    ngx_uint_t                 level;
+    ngx_http_core_loc_conf_t  *clcf;
+    u_char                     text[NGX_HTTP_SENDFILE_LOG_TEXT];
+
+    ctx->state = NGX_HTTP_SENDFILE_DONE;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    level = (ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE
+             && !clcf->log_not_found)
+            ? NGX_LOG_INFO : NGX_LOG_ERR;
+
+    ngx_log_error(level, r->connection->log, ctx->err,
+                  "http_sendfile: the application's file \"%*s\": %s%s%s, "
+                  "answered %ui",
+                  ngx_http_sendfile_log_text(text, value), text,
+                  ctx->reason, ctx->detail ? ": " : "",
+                  ctx->detail ? ctx->detail : "", ctx->code);
+
+    return ctx->code;
+}

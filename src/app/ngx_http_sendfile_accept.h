@@ -1,0 +1,74 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Answers of an application that name the file to be sent:
+ *
+ *     answer.c     reads them: the hooks for a response's headers
+ *     accept.c     follows them
+ *     headers.c    what is kept of them, and what clients may not say
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_ACCEPT_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_ACCEPT_H_INCLUDED_
+
+
+#include "ngx_http_sendfile.h"
+
+
+/*
+ * Where nginx goes for X-Sendfile, by its own way of X-Accel-Redirect.  The
+ * null byte is a part of the name: neither a configuration nor a response
+ * can have another like it.
+ */
+
+#define NGX_HTTP_SENDFILE_ACCEPT_LOCATION  "@http_sendfile_accept\0"
+
+
+/* in postconfiguration, if there is any location with http_sendfile_accept */
+
+ngx_int_t ngx_http_sendfile_accept_init(ngx_conf_t *cf);
+
+ngx_int_t ngx_http_sendfile_accept_hooks(ngx_conf_t *cf);
+
+/*
+ * In postconfiguration: one more for a server, with the server's own
+ * configuration, but without its rewrite rules, which have been run.
+ */
+
+ngx_int_t ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
+    ngx_http_core_srv_conf_t *cscf, ngx_str_t *name);
+
+/* a location once more; *clcf is what it may be changed in */
+
+void **ngx_http_sendfile_copy_location(ngx_conf_t *cf, void **loc_conf,
+    ngx_http_core_loc_conf_t **clcf);
+
+
+/* how nginx knows, by u->headers_in.x_accel_redirect, what we have found */
+
+extern ngx_table_elt_t  ngx_http_sendfile_accept_redirect;
+
+
+/* which of them a header is, or 0 */
+
+ngx_uint_t ngx_http_sendfile_accept_name(ngx_str_t *name);
+
+
+/*
+ * Fills answer->kept with what the client is to get of the upstream's
+ * headers, in memory of the request's, and takes back what nginx has put
+ * into the response on its way here.
+ */
+
+ngx_int_t ngx_http_sendfile_accept_headers(ngx_http_request_t *r,
+    ngx_http_sendfile_answer_t *answer);
+
+
+/* a handler of the PRECONTENT phase: what a client may not tell */
+
+ngx_int_t ngx_http_sendfile_accept_clean(ngx_http_request_t *r);
+
+
+#endif /* _NGX_HTTP_SENDFILE_ACCEPT_H_INCLUDED_ */

@@ -1,0 +1,278 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The directives about an application's answers, and what can be said of
+ * them when all has been read.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile.h"
+
+
+static ngx_int_t ngx_http_sendfile_check_accept_allow(ngx_conf_t *cf,
+    ngx_http_sendfile_enabled_t *e);
+static ngx_uint_t ngx_http_sendfile_check_learn_works(
+    ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_enabled_t *e);
+static ngx_int_t ngx_http_sendfile_check_learn(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_uint_t ngx_http_sendfile_check_accept_said(
+    ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_enabled_t *e);
+
+
+char *
+ngx_http_sendfile_conf_accept(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    static ngx_conf_bitmask_t  masks[] = {
+        { ngx_string("off"), NGX_HTTP_SENDFILE_ACCEPT_OFF },
+        { ngx_string("X-Sendfile"), NGX_HTTP_SENDFILE_ACCEPT_FILE },
+        { ngx_string("X-LIGHTTPD-send-file"),
+          NGX_HTTP_SENDFILE_ACCEPT_LIGHTTPD },
+        { ngx_string("X-Accel-Redirect"), NGX_HTTP_SENDFILE_ACCEPT_REDIRECT },
+        { ngx_null_string, 0 }
+    };
+
+    ngx_uint_t  accept;
+
+    if (slcf->accept != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    accept = 0;
+
+    if (ngx_http_sendfile_conf_masks(cf, masks, 1, &accept,
+                                     "any of X-Sendfile, X-Accel-Redirect, "
+                                     "X-LIGHTTPD-send-file, or off")
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    if (accept == NGX_HTTP_SENDFILE_ACCEPT_OFF) {
+        accept = 0;
+
+    } else if (accept & NGX_HTTP_SENDFILE_ACCEPT_OFF) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"off\" stands alone: write it, or any of "
+                           "X-Sendfile, X-Accel-Redirect, "
+                           "X-LIGHTTPD-send-file");
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->accept = accept;
+    ngx_http_sendfile_conf_place(cf, &slcf->accept_place);
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_sendfile_conf_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    nsf_str_t   *dir;
+    ngx_str_t   *value;
+    const char  *err;
+
+    value = cf->args->elts;
+
+    while (value[1].len > 1 && value[1].data[value[1].len - 1] == '/') {
+        value[1].data[--value[1].len] = '\0';
+    }
+
+    if (value[1].len == 0 || value[1].data[0] != '/') {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" is no absolute path: write that of the "
+                           "directory below which the application's files "
+                           "lie, such as /srv/files", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    if (ngx_http_script_variables_count(&value[1])) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" has a variable: write the directory "
+                           "itself, such as /srv/files", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    err = nsf_base_check(value[1].data, value[1].len);
+
+    if (err) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid directory \"%V\": %s", &value[1], err);
+        return NGX_CONF_ERROR;
+    }
+
+    if (slcf->allow == NGX_CONF_UNSET_PTR) {
+        slcf->allow = ngx_array_create(cf->pool, 2, sizeof(nsf_str_t));
+
+        if (slcf->allow == NULL) {
+            return NGX_CONF_ERROR;
+        }
+
+        ngx_http_sendfile_conf_place(cf, &slcf->allow_place);
+    }
+
+    dir = ngx_array_push(slcf->allow);
+    if (dir == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    dir->data = value[1].data;
+    dir->len = value[1].len;
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_sendfile_conf_learn(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_http_sendfile_conf_place(cf, &slcf->learn_place);
+
+    return ngx_conf_set_flag_slot(cf, cmd, conf);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_check_accept(ngx_conf_t *cf)
+{
+    ngx_uint_t                      i;
+    ngx_http_sendfile_enabled_t    *e;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    e = smcf->accepting.elts;
+
+    for (i = 0; i < smcf->accepting.nelts; i++) {
+
+        if (e[i].conf->accept
+            && !ngx_http_sendfile_check_accept_said(smcf, &e[i])
+            && ngx_http_sendfile_check_accept_allow(cf, &e[i]) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (e[i].conf->learn
+            && !ngx_http_sendfile_check_learn_works(smcf, &e[i]))
+        {
+            return ngx_http_sendfile_check_learn(cf, e[i].conf);
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_check_accept_allow(ngx_conf_t *cf,
+    ngx_http_sendfile_enabled_t *e)
+{
+    ngx_http_sendfile_place_t     *place;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    slcf = e->conf;
+    place = &slcf->accept_place;
+
+    if (slcf->allow || !(slcf->accept & NGX_HTTP_SENDFILE_ACCEPT_FILES)) {
+        return NGX_OK;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "http_sendfile: no file may be sent for X-Sendfile: write "
+                  "\"http_sendfile_allow /directory;\" beside "
+                  "\"http_sendfile_accept\", in %s:%ui",
+                  place->file, place->line);
+
+    return NGX_ERROR;
+}
+
+
+/* inherited by many: it works for one of them */
+
+static ngx_uint_t
+ngx_http_sendfile_check_learn_works(ngx_http_sendfile_main_conf_t *smcf,
+    ngx_http_sendfile_enabled_t *e)
+{
+    ngx_uint_t                    i;
+    ngx_http_sendfile_enabled_t  *other;
+
+    other = smcf->accepting.elts;
+
+    for (i = 0; i < smcf->accepting.nelts; i++) {
+        if (other[i].conf->learn
+            && other[i].conf->cache
+            && other[i].conf->accept
+            && ngx_http_sendfile_same_place(&other[i].conf->learn_place,
+                                            &e->conf->learn_place))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_check_learn(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_http_sendfile_place_t  *place;
+
+    place = &slcf->learn_place;
+
+    if (slcf->accept == 0) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "http_sendfile: there is nothing to learn: write "
+                      "\"http_sendfile_accept X-Sendfile;\" and "
+                      "\"http_sendfile_allow /directory;\" beside "
+                      "\"http_sendfile_learn\", in %s:%ui",
+                      place->file, place->line);
+        return NGX_ERROR;
+    }
+
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "http_sendfile: there is no cache to learn into: write "
+                  "\"http_sendfile_cache_zone NAME:64m;\" into http and "
+                  "\"http_sendfile_cache NAME;\" beside "
+                  "\"http_sendfile_learn\", in %s:%ui",
+                  place->file, place->line);
+
+    return NGX_ERROR;
+}
+
+
+/* inherited by many: it is of use to one of them */
+
+static ngx_uint_t
+ngx_http_sendfile_check_accept_said(ngx_http_sendfile_main_conf_t *smcf,
+    ngx_http_sendfile_enabled_t *e)
+{
+    ngx_uint_t                    i;
+    ngx_http_sendfile_enabled_t  *other;
+
+    other = smcf->accepting.elts;
+
+    for (i = 0; i < smcf->accepting.nelts; i++) {
+        if (other[i].conf->accept
+            && other[i].conf->allow
+            && ngx_http_sendfile_same_place(&other[i].conf->accept_place,
+                                            &e->conf->accept_place))
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}

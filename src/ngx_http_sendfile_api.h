@@ -1,0 +1,67 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * What other modules may use: a table of functions in spare_hook0 of
+ * ngx_http_sendfile_module, which they find by its name in cycle->modules,
+ * whatever the order in which the modules are loaded.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_API_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_API_H_INCLUDED_
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_store.h"
+#include "nsf_target.h"
+
+
+/*
+ * What a script sees of a record that was found, and what it decides.  The
+ * target is the request's own copy: the script may change it, with strings
+ * that live as long as the request, and it is checked anew.  "fallback" may
+ * be set to what http_sendfile_fallback takes, without variables.
+ */
+
+typedef struct {
+    ngx_str_t                       id;
+    ngx_str_t                       key;
+    nsf_target_t                   *target;
+
+    ngx_str_t                       fallback;
+    ngx_uint_t                      code;
+} ngx_http_sendfile_script_t;
+
+
+/*
+ * NGX_OK: the target is to be sent.  NGX_DECLINED: it is not, "code" is the
+ * answer, or "fallback" if that is set.  NGX_ERROR: the answer is 500.
+ */
+
+typedef ngx_int_t (*ngx_http_sendfile_script_pt)(ngx_http_request_t *r,
+    ngx_http_sendfile_script_t *s);
+
+
+#define NGX_HTTP_SENDFILE_API  2
+
+typedef struct {
+    ngx_uint_t                      version;
+
+    /* for preconfiguration */
+    ngx_int_t                     (*add_store)(ngx_conf_t *cf,
+                                        ngx_http_sendfile_store_type_t *type);
+
+    /*
+     * For postconfiguration: called for each record that is found, before
+     * it is sent.
+     */
+    ngx_int_t                     (*set_script)(ngx_conf_t *cf,
+                                        ngx_http_sendfile_script_pt script);
+} ngx_http_sendfile_api_t;
+
+
+#endif /* _NGX_HTTP_SENDFILE_API_H_INCLUDED_ */
