@@ -3,9 +3,12 @@
 # `make help` lists the targets.  The work is done by the scripts in tools/.
 #
 # What they make:
-#   build/ngx_http_sendfile_module.so   for NGINX=, by default the installed one
+#   build/ngx_http_sendfile_module.so   for NGINX=, by default the installed one;
+#   build/ngx_http_sendfile_mruby_module.so   the same, for Ruby
+#   build/mruby/                        mruby, for all of them
 #   build/asan/nginx                    1.28, modules linked in, sanitizers
 #   build/static/nginx                  1.28, modules linked in
+#   build/ngx_sendfile-0.1.0.gem        what gem/ has, with this version
 #   build/nginx-1.28/nginx              1.28 and, beside it, the modules for it
 #   build/test/ngx_http_sendfile_test_module.so, build/test/1.28/ the same:
 #                                       the tests' own store for NGINX= and for
@@ -28,16 +31,17 @@ unexport NGINX
 NGINX_BIN := $(NGINX)
 export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON
 
-.PHONY: run test build test-module install lint bench fuzz asan static \
+.PHONY: run test build test-module gem install lint bench fuzz asan static \
         nginx-1.28 clean help
 
 help:
-	@echo 'make build        build/ngx_http_sendfile_module.so for the installed nginx, or'
+	@echo 'make build        build/*.so, the modules, for the installed nginx, or'
 	@echo '                  NGINX=/path/to/nginx NGINX_SRC=/path/to/its/source'
+	@echo 'make gem          build/ngx_sendfile-VERSION.gem, the Ruby gem'
 	@echo 'make run          a demonstration on http://127.0.0.1:8080/ (PORT=8080)'
-	@echo 'make install      the module into that nginx (DESTDIR=)'
+	@echo 'make install      the modules into that nginx (DESTDIR=)'
 	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
-	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck'
+	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck, rubocop'
 	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
 	@echo 'make bench        the tables of docs/benchmarks.md (BENCH=--quick)'
 	@echo 'make asan         build/asan/nginx: nginx 1.28 and the module with sanitizers'
@@ -51,6 +55,10 @@ build:
 
 test-module: build
 	@tools/build-module.sh test/module build/test build/ngx_http_sendfile_module.so
+
+gem:
+	@tools/deps.sh gem
+	@tools/build-gem.sh
 
 run:
 	@exec tools/run.sh
@@ -74,6 +82,7 @@ fuzz:
 bench: build
 	@tools/deps.sh bench
 	@tools/venv.sh test
+	@tools/oha.sh || echo 'without oha nothing is measured at a fixed rate'
 	@build/venv/bin/python -m bench \
 	    $(if $(TABLE),--table $(TABLE)) $(if $(filter 1,$(QUICK)),--quick) \
 	    $(if $(NGINX),--nginx $(NGINX)) $(BENCH)

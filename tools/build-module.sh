@@ -34,6 +34,10 @@ warnings='-Wall -Wextra -Wno-unused-parameter -Werror'
 warnings="$warnings -Wshadow -Wstrict-prototypes -Wvla"
 warnings="$warnings -Wdeclaration-after-statement -Wmissing-prototypes"
 
+if [ "$addon" = "$top" ]; then
+    "$top/tools/mruby.sh"
+fi
+
 lock_build
 
 

@@ -67,6 +67,13 @@ addons=
 
 if [ "$flavour" != dynamic ]; then
     addons=$top
+
+    variant=plain
+    [ "$flavour" != asan ] || variant=asan
+    "$top/tools/mruby.sh" $variant
+    SENDFILE_MRUBY=$build/mruby/$variant
+    export SENDFILE_MRUBY
+
     if [ -f "$top/test/module/config" ]; then
         addons="$addons $top/test/module"
         set -- "$@" "--add-module=$top/test/module"

@@ -60,6 +60,53 @@ quiet() {
 }
 
 
+# crate_folder NAME VERSION: where cargo has unpacked a crate, on stdout.  Only
+# its files are wanted: no Rust is compiled.
+
+crate_folder() {
+    mkdir -p "$build/crate/src"
+    : > "$build/crate/src/lib.rs"
+
+    cat > "$build/crate/Cargo.toml" << END
+[package]
+name = "source-of-$1"
+version = "0.0.0"
+edition = "2021"
+publish = false
+
+[dependencies]
+$1 = "$2"
+
+[workspace]
+END
+
+    rm -f "$build/crate/Cargo.lock"
+
+    # without the filter, what only Windows needs is downloaded too
+    host=$(rustc -vV | sed -n 's/^host: //p')
+
+    cargo metadata --manifest-path "$build/crate/Cargo.toml" \
+        --format-version 1 --filter-platform "$host" \
+        > "$build/crate/metadata.json"
+
+    "${PYTHON:-python3}" - "$build/crate/metadata.json" "$1" << 'END'
+import json
+import os
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    packages = json.load(file)["packages"]
+
+for package in packages:
+    if package["name"] == sys.argv[2]:
+        print(os.path.dirname(package["manifest_path"]))
+        break
+else:
+    sys.exit(f"cargo metadata names no package {sys.argv[2]}")
+END
+}
+
+
 # one build at a time in this tree
 
 lock_build() {
@@ -130,5 +177,6 @@ fingerprint_sources() {
         [ "$fp_addon" != "$top" ] || fp_files=$top/src
         find "$fp_files" -name '*.[ch]' | sort
     done
+    cat "${SENDFILE_MRUBY:-$build/mruby/plain}/.built" 2> /dev/null || true
     ${CC:-cc} --version | head -n 1
 }

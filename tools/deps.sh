@@ -5,15 +5,16 @@
 # Install the Debian packages that are missing.  When none is, this needs
 # neither root nor network.
 #
-# usage: deps.sh build|run|test|lint|fuzz|bench...
+# usage: deps.sh build|run|gem|gem-test|apps|test|lint|fuzz|bench...
 
 set -eu
 
 # shellcheck source=tools/common.sh
 . "$(dirname -- "$0")/common.sh"
 
-# services that must not start because we install their packages
-services="nginx memcached lighttpd"
+# services that must not start because we install their packages, the names
+# of both being the same; varnish brings varnishncsa, too
+services="nginx memcached lighttpd apache2 unicorn php*-fpm varnish h2o caddy"
 
 policy=/usr/sbin/policy-rc.d
 mark='# written by ngx_sendfile tools/deps.sh'
@@ -36,49 +37,97 @@ available() {
 
 group() {
     case $1 in
-        build)
+        module)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
                 zlib1g-dev
             if [ -z "${NGINX_SRC:-}" ]; then
                 printf '%s\n' nginx nginx-dev
             fi
             ;;
+        build)
+            # cargo brings mruby's source, for the module for Ruby
+            group module
+            printf '%s\n' ca-certificates cargo python3 ruby
+            ;;
         run)
-            group build
+            # the demonstration has no Ruby in it
+            group module
             printf '%s\n' ca-certificates curl python3 python3-venv
             ;;
         lint)
-            printf '%s\n' ca-certificates python3 python3-venv shellcheck
+            printf '%s\n' ca-certificates python3 python3-venv shellcheck \
+                rubocop
             ;;
         fuzz)
             printf '%s\n' clang libclang-rt-dev libjansson-dev make zlib1g-dev
             ;;
+        gem)
+            echo ruby
+            ;;
+        gem-test)
+            group build
+            group gem
+            printf '%s\n' memcached ruby-actionpack ruby-activerecord \
+                ruby-dalli ruby-minitest ruby-rack ruby-railties \
+                ruby-sinatra ruby-sqlite3
+            ;;
         asan)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
                 libpcre2-dev libssl-dev zlib1g-dev \
-                ca-certificates cargo dpkg-dev python3
+                ca-certificates cargo dpkg-dev python3 ruby
             ;;
         test)
+            group build
             group run
             group lint
             group fuzz
             group asan
             group bench
+            group gem-test
             printf '%s\n' binutils libcmocka-dev libssl-dev openssl procps \
                 strace libnginx-mod-http-image-filter \
                 memcached php-cli php-memcached \
                 ruby ruby-activesupport ruby-dalli
+            group apps
+            ;;
+        apps)
+            # apache2 by its name, for Passenger would bring it as a service
+            printf '%s\n' ruby ruby-railties ruby-actionpack ruby-sinatra \
+                ruby-dalli puma unicorn apache2 libapache2-mod-passenger \
+                libplack-perl starman \
+                uwsgi-core uwsgi-plugin-python3 \
+                php-fpm php-symfony-http-foundation \
+                php-laravel-framework \
+                nodejs
             ;;
         bench)
             group run
             printf '%s\n' procps util-linux wrk memcached \
-                libnginx-mod-http-lua lighttpd openssl linux-perf
+                libnginx-mod-http-lua lighttpd openssl linux-perf \
+                ca-certificates cargo
+            systems
             ;;
         *)
-            die "no group $1; there are build, run, lint, fuzz, asan, test" \
-                "and bench"
+            die "no group $1; there are module, build, run, lint, fuzz, asan," \
+                "gem, gem-test, apps, test and bench"
             ;;
     esac
+}
+
+
+# what is compared, and what measures it; the benchmark does without one that
+# a distribution does not have, and names it
+
+systems() {
+    printf '%s\n' apache2 apache2-utils httperf \
+        libapache2-mod-passenger libapache2-mod-xsendfile \
+        libnginx-mod-http-js ruby-rails ruby-dalli puma \
+        ruby-sinatra unicorn starman nodejs varnish h2o caddy
+}
+
+
+is_system() {
+    systems | grep -Fqx "$1"
 }
 
 
@@ -101,6 +150,13 @@ has_clang_rt() {
     command -v clang > /dev/null \
         && [ -n "$(find "$(clang -print-resource-dir)/lib" \
             -name 'libclang_rt.fuzzer*' 2> /dev/null | head -n 1)" ]
+}
+
+
+# a PHP-FPM of any version
+
+has_php_fpm() {
+    [ -n "$(find /usr/sbin -name 'php-fpm[0-9]*' 2> /dev/null)" ]
 }
 
 
@@ -141,6 +197,14 @@ missing() {
                 has_clang_rt || ! available libclang-rt-dev \
                     || echo libclang-rt-dev
                 ;;
+            php-fpm)
+                # an empty package, which brings php8.2-fpm or another
+                if ! has_php_fpm; then
+                    name=$(apt-cache depends php-fpm 2> /dev/null \
+                        | sed -n 's/^ *Depends: \(php[0-9.]*-fpm\)$/\1/p')
+                    echo "${name:-php-fpm}"
+                fi
+                ;;
             linux-perf)
                 # Ubuntu has one for each of its kernels; without any of them
                 # the benchmark does all but the profile
@@ -148,7 +212,9 @@ missing() {
                     || echo linux-perf
                 ;;
             *)
-                echo "$package"
+                if ! is_system "$package" || available "$package"; then
+                    echo "$package"
+                fi
                 ;;
         esac
     done | while IFS= read -r package; do
@@ -170,11 +236,18 @@ cleanup() {
 install() {
     fresh=
 
+    set -f
     for service in $services; do
         for package in "$@"; do
-            [ "$package" != "$service" ] || fresh="$fresh $service"
+            # shellcheck disable=SC2254  # a pattern
+            case $package in
+                $service) fresh="$fresh $package" ;;
+            esac
+            [ "$service $package" != 'varnish varnish' ] \
+                || fresh="$fresh varnishncsa"
         done
     done
+    set +f
 
     if [ -n "$fresh" ]; then
         trap cleanup EXIT
@@ -203,7 +276,7 @@ END
             systemctl --quiet disable --now "$service.service"
         else
             deb-systemd-helper disable "$service.service"
-            update-rc.d "$service" disable
+            [ ! -e "/etc/init.d/$service" ] || update-rc.d "$service" disable
         fi > /dev/null 2>&1 \
             || die "cannot switch off the service $service, which was just" \
                 "installed and would start at the next boot"

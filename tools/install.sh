@@ -2,9 +2,9 @@
 #
 # Copyright (C) the ngx_sendfile authors
 #
-# Install build/ngx_http_sendfile_module.so into its nginx.  With a
-# modules-available folder, as Debian has it, the module is also switched on
-# as the modules of Debian's packages are.
+# Install build/ngx_http_sendfile_module.so, and the module for Ruby where it
+# was built, into their nginx.  With a modules-available folder, as Debian has
+# it, they are also switched on as the modules of Debian's packages are.
 #
 # DESTDIR   a root to install below, for packages
 # NGINX_BIN as for build-module.sh
@@ -16,7 +16,7 @@ set -eu
 
 nginx=${NGINX_BIN:-/usr/sbin/nginx}
 destdir=${DESTDIR:-}
-so=ngx_http_sendfile_module.so
+all="http-sendfile http-sendfile-mruby"
 
 
 # configured NAME: the value of nginx's configure argument --NAME=
@@ -45,13 +45,23 @@ then
         "DESTDIR="
 fi
 
-install_file "$build/$so" "$destdir$modules/$so"
-chmod 644 "$destdir$modules/$so"
-say "installed $destdir$modules/$so"
+lines=
 
-if [ -d "$conf_dir/modules-enabled" ]; then
+for name in $all; do
+    so=ngx_$(printf '%s' "$name" | tr - _)_module.so
+
+    [ -f "$build/$so" ] || continue
+
+    install_file "$build/$so" "$destdir$modules/$so"
+    chmod 644 "$destdir$modules/$so"
+    say "installed $destdir$modules/$so"
+
+    lines="$lines load_module $modules/$so;"
+
+    [ -d "$conf_dir/modules-enabled" ] || continue
+
     available=/usr/share/nginx/modules-available
-    enabled=$conf_dir/modules-enabled/50-mod-http-sendfile.conf
+    enabled=$conf_dir/modules-enabled/50-mod-$name.conf
 
     mkdir -p "$destdir$available" "$destdir$conf_dir/modules-enabled"
 
@@ -61,14 +71,16 @@ if [ -d "$conf_dir/modules-enabled" ]; then
         path=modules/$so
     fi
     printf 'load_module %s;\n' "$path" \
-        > "$destdir$available/mod-http-sendfile.conf"
-    chmod 644 "$destdir$available/mod-http-sendfile.conf"
-    ln -sfn "$available/mod-http-sendfile.conf" "$destdir$enabled"
+        > "$destdir$available/mod-$name.conf"
+    chmod 644 "$destdir$available/mod-$name.conf"
+    ln -sfn "$available/mod-$name.conf" "$destdir$enabled"
     say "installed $destdir$enabled"
+done
 
-    next="nginx loads it when it starts anew"
+if [ -d "$conf_dir/modules-enabled" ]; then
+    next="nginx loads them when it starts anew"
 else
-    next="write at the top of $conf: load_module $modules/$so;"
+    next="write at the top of $conf:$lines"
 fi
 
 say "next: $next; then set http_sendfile in a location (docs/directives.md)," \

@@ -47,6 +47,7 @@ class Check:
         environment = {
             **os.environ,
             "MYPY_CACHE_DIR": str(BUILD / "mypy"),
+            "RUBOCOP_CACHE_ROOT": str(BUILD / "rubocop"),
             "RUFF_CACHE_DIR": str(BUILD / "ruff"),
             **self.environment,
         }
@@ -98,10 +99,15 @@ def checks() -> Iterator[Check]:
     yield Check("ruff check", [str(BIN / "ruff"), "check", "."])
     yield Check("shellcheck", ["shellcheck", "-x", *shell_scripts()])
 
+    yield Check("rubocop", ["rubocop", "--format", "simple"], "gem")
+
     mypy = [PYTHON, "-m", "mypy", "--strict"]
     yield Check("mypy tools", [*mypy, "."], "tools", {"MYPYPATH": "."})
     yield Check("mypy cli", mypy, "cli")
     yield Check("mypy test/http", [*mypy, "."], "test/http")
+    # without the applications, which are not typed as strictly as we are
+    apps = [*mypy, "--exclude", "^(django|flask)/", "."]
+    yield Check("mypy test/apps", apps, "test/apps", {"MYPYPATH": "../http"})
     yield Check("mypy bench", [*mypy, "bench"])
 
     sources = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("src/pure/*.c"))

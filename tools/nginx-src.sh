@@ -29,50 +29,6 @@ usage() {
 }
 
 
-# the crate's folder, on stdout
-
-crate_folder() {
-    mkdir -p "$build/crate/src"
-    : > "$build/crate/src/lib.rs"
-
-    cat > "$build/crate/Cargo.toml" << END
-[package]
-name = "source-of-nginx"
-version = "0.0.0"
-edition = "2021"
-publish = false
-
-[dependencies]
-$crate = "$crate_version"
-
-[workspace]
-END
-
-    # without the filter, what only Windows needs is downloaded too
-    host=$(rustc -vV | sed -n 's/^host: //p')
-
-    cargo metadata --manifest-path "$build/crate/Cargo.toml" \
-        --format-version 1 --filter-platform "$host" \
-        > "$build/crate/metadata.json"
-
-    "${PYTHON:-python3}" - "$build/crate/metadata.json" "$crate" << 'END'
-import json
-import os
-import sys
-
-with open(sys.argv[1], encoding="utf-8") as file:
-    packages = json.load(file)["packages"]
-
-for package in packages:
-    if package["name"] == sys.argv[2]:
-        print(os.path.dirname(package["manifest_path"]))
-        break
-else:
-    sys.exit(f"cargo metadata names no package {sys.argv[2]}")
-END
-}
-
-
 # take FROM TO: a tree at TO, complete or not at all
 
 take() {
@@ -184,7 +140,8 @@ stable() {
 
     if ! command -v cargo > /dev/null; then
         why="there is no cargo"
-    elif ! folder=$(crate_folder 2> "$build/crate.log"); then
+    elif ! folder=$(crate_folder $crate $crate_version \
+        2> "$build/crate.log"); then
         why=$(tail -n 3 "$build/crate.log")
     elif ! is_series "$folder/nginx"; then
         why="the crate holds no nginx $series"

@@ -178,6 +178,26 @@ def parse_fuzz(done: Done) -> Result:
     return counted(done, started - failed, failed)
 
 
+def gem() -> Result:
+    """Build the gem and run its tests."""
+    prepare(["tools/build-gem.sh"])()
+    return parse_minitest(run(["ruby", "-w", "gem/test/run.rb"]))
+
+
+def parse_minitest(done: Done) -> Result:
+    """Read minitest's last line."""
+    match = re.search(
+        r"^(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips$",
+        done.output,
+        re.MULTILINE,
+    )
+    runs, failures, errors, skips = map(int, match.groups()) if match else (0, 0, 0, 0)
+    failed = failures + errors
+    result = counted(done, runs - failed - skips, failed)
+    result.skipped = ["a test of the gem"] * skips
+    return result
+
+
 def lint() -> Result:
     """Run the checkers."""
     return parse_lint(run([PYTHON, "tools/lint.py"]))
@@ -262,6 +282,16 @@ def http(name: str, environment: dict[str, str]) -> Callable[[], Result]:
     )
 
 
+def apps(name: str, flavour: str) -> Callable[[], Result]:
+    """Make a stage of the real applications, behind one nginx."""
+    return pytest(
+        name,
+        "test/apps",
+        *("-n", str(os.cpu_count() or 1), "--dist", "loadgroup"),
+        environment={"NGX_FLAVOUR": flavour},
+    )
+
+
 MODULE = "ngx_http_sendfile_module.so"
 TEST_MODULE = "ngx_http_sendfile_test_module.so"
 
@@ -275,8 +305,10 @@ STAGES = [
     Stage("unit", unit, ("deps", "build")),
     Stage("lint", lint, ("deps", "venv")),
     Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
+    Stage("oha", prepare(["tools/oha.sh"]), ("deps",)),
     Stage("cli", pytest("cli", "cli"), ("deps", "venv")),
     Stage("bench", pytest("bench", ".", "bench/tests"), ("deps", "venv", "build")),
+    Stage("gem", gem, ("deps", "build")),
     Stage("fuzz", fuzz, ("deps",)),
     Stage(
         "http-debian",
@@ -288,6 +320,8 @@ STAGES = [
         http("http-asan", {"NGX_FLAVOUR": "asan"}),
         ("deps", "venv", "asan"),
     ),
+    Stage("apps", apps("apps", "debian"), ("deps", "venv", "build")),
+    Stage("apps-asan", apps("apps-asan", "asan"), ("deps", "venv", "asan"), True),
     Stage(
         "http-static",
         http("http-static", {"NGX_FLAVOUR": "static"}),

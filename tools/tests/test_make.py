@@ -21,6 +21,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "ngx_http_sendfile_module.so"
+RUBY_MODULE = "ngx_http_sendfile_mruby_module.so"
 NGINX = Path("/usr/sbin/nginx")
 TIMEOUT = 300
 
@@ -52,6 +53,9 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     copy = tmp_path_factory.mktemp("clone") / "ngx_sendfile"
     ignore = shutil.ignore_patterns(".git", "build", "__pycache__", ".*_cache")
     shutil.copytree(ROOT, copy, ignore=ignore)
+    # mruby takes a minute, and knows whether it is up to date
+    if (ROOT / "build" / "mruby").is_dir():
+        shutil.copytree(ROOT / "build" / "mruby", copy / "build" / "mruby")
     done = make(copy, "build")
     assert done.returncode == 0, done.stdout
     assert f"built {copy}/build/{MODULE}" in done.stdout
@@ -111,9 +115,10 @@ def test_warning_is_an_error(tree: Path, module: Path) -> None:
         new.unlink()
 
 
-def test_only_the_module_tables_are_exported(module: Path) -> None:
+@pytest.mark.parametrize("name", [MODULE, RUBY_MODULE])
+def test_only_the_module_tables_are_exported(module: Path, name: str) -> None:
     done = subprocess.run(
-        ["nm", "-D", "--defined-only", "--format=posix", module],
+        ["nm", "-D", "--defined-only", "--format=posix", module.with_name(name)],
         capture_output=True,
         text=True,
         check=True,
@@ -151,13 +156,14 @@ def test_nginx_that_is_not_there(tree: Path, tmp_path: Path) -> None:
 def test_install(tree: Path, module: Path, tmp_path: Path) -> None:
     done = make(tree, "install", f"DESTDIR={tmp_path}")
     assert done.returncode == 0, done.stdout
-    installed = tmp_path / "usr/lib/nginx/modules" / MODULE
-    assert installed.read_bytes() == module.read_bytes()
-    assert stat.S_IMODE(installed.stat().st_mode) == 0o644
-    available = tmp_path / "usr/share/nginx/modules-available/mod-http-sendfile.conf"
-    assert available.read_text() == f"load_module modules/{MODULE};\n"
-    enabled = tmp_path / "etc/nginx/modules-enabled/50-mod-http-sendfile.conf"
-    assert os.readlink(enabled) == "/" + str(available.relative_to(tmp_path))
+    for name, file in ((MODULE, "http-sendfile"), (RUBY_MODULE, "http-sendfile-mruby")):
+        installed = tmp_path / "usr/lib/nginx/modules" / name
+        assert installed.read_bytes() == module.with_name(name).read_bytes()
+        assert stat.S_IMODE(installed.stat().st_mode) == 0o644
+        available = tmp_path / f"usr/share/nginx/modules-available/mod-{file}.conf"
+        assert available.read_text() == f"load_module modules/{name};\n"
+        enabled = tmp_path / f"etc/nginx/modules-enabled/50-mod-{file}.conf"
+        assert os.readlink(enabled) == "/" + str(available.relative_to(tmp_path))
     assert "next: " in done.stdout
     again = make(tree, "install", f"DESTDIR={tmp_path}")
     assert again.returncode == 0, again.stdout

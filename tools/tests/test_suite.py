@@ -52,6 +52,22 @@ def test_fuzz_target_that_does_not_compile_counts_as_failed() -> None:
     assert suite.parse_fuzz(Done(2, output)) == Result(1, 1)
 
 
+def test_minitest_is_counted() -> None:
+    line = "9 runs, 80 assertions, 1 failures, 2 errors, 0 skips\n"
+    assert suite.parse_minitest(Done(1, f"...\n{line}")) == Result(6, 3)
+
+
+def test_minitest_with_skips() -> None:
+    result = suite.parse_minitest(
+        Done(0, "9 runs, 80 assertions, 0 failures, 0 errors, 2 skips\n")
+    )
+    assert (result.passed, result.failed, len(result.skipped)) == (7, 0, 2)
+
+
+def test_minitest_without_its_last_line_counts_as_failed() -> None:
+    assert suite.parse_minitest(Done(1, "LoadError\n")) == Result(0, 1)
+
+
 def test_lint_is_counted() -> None:
     assert suite.parse_lint(Done(1, "FAIL x\nlint: 7 passed, 2 failed\n")) == Result(
         7, 2
@@ -160,7 +176,16 @@ def test_stages_bring_what_they_need() -> None:
 
 def test_all_stages_but_the_optional_ones() -> None:
     names = [s.name for s in suite.chosen([], suite.STAGES)]
-    for name in ("unit", "fuzz", "lint", "tools", "cli", "http-debian", "http-asan"):
+    for name in (
+        "unit",
+        "fuzz",
+        "lint",
+        "tools",
+        "cli",
+        "gem",
+        "http-debian",
+        "http-asan",
+    ):
         assert name in names
     assert "http-static" not in names
 

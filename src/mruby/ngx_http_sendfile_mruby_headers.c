@@ -1,0 +1,715 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Nginx::Headers_in and Nginx::Headers_out.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_mruby.h"
+#include "ngx_http_sendfile_compat.h"
+
+
+typedef struct {
+    ngx_list_part_t                    *part;
+    ngx_uint_t                          i;
+} ngx_http_sendfile_mrb_iter_t;
+
+
+/* a header that nginx itself looks at, and where it has it */
+
+typedef struct {
+    ngx_str_t                           name;
+    size_t                              offset;
+} ngx_http_sendfile_mrb_known_t;
+
+
+typedef void (*ngx_http_sendfile_mrb_set_pt)(mrb_state *mrb,
+    ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
+
+
+static ngx_table_elt_t *ngx_http_sendfile_mrb_next(
+    ngx_http_sendfile_mrb_iter_t *it);
+static ngx_uint_t ngx_http_sendfile_mrb_same(ngx_str_t *a, ngx_str_t *b);
+static mrb_value ngx_http_sendfile_mrb_get(mrb_state *mrb, ngx_list_t *list,
+    ngx_str_t *name);
+static mrb_value ngx_http_sendfile_mrb_all(mrb_state *mrb, ngx_list_t *list);
+static void ngx_http_sendfile_mrb_assign(mrb_state *mrb,
+    ngx_http_sendfile_mrb_set_pt drop, ngx_http_sendfile_mrb_set_pt add);
+static void ngx_http_sendfile_mrb_check(mrb_state *mrb, ngx_str_t *name,
+    ngx_str_t *value);
+static void ngx_http_sendfile_mrb_value(mrb_state *mrb, mrb_value value,
+    ngx_str_t *s);
+static ngx_http_sendfile_mrb_known_t *ngx_http_sendfile_mrb_known(
+    ngx_str_t *name);
+static void ngx_http_sendfile_mrb_drop_out(mrb_state *mrb,
+    ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *unused);
+static void ngx_http_sendfile_mrb_add_out(mrb_state *mrb,
+    ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
+static void ngx_http_sendfile_mrb_set_type(ngx_http_request_t *r,
+    ngx_str_t *value);
+static void ngx_http_sendfile_mrb_drop_in(mrb_state *mrb,
+    ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *unused);
+static void ngx_http_sendfile_mrb_remove(mrb_state *mrb, ngx_list_t *list,
+    ngx_list_part_t *part, ngx_uint_t i);
+static void ngx_http_sendfile_mrb_add_in(mrb_state *mrb,
+    ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
+static mrb_value ngx_http_sendfile_mrb_in_get(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_in_set(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_in_delete(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_in_all(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_out_get(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_out_set(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_out_delete(mrb_state *mrb,
+    mrb_value self);
+static mrb_value ngx_http_sendfile_mrb_out_all(mrb_state *mrb,
+    mrb_value self);
+
+
+static const ngx_http_sendfile_mrb_method_t  ngx_http_sendfile_mrb_in[] = {
+
+    { "[]", ngx_http_sendfile_mrb_in_get, MRB_ARGS_REQ(1) },
+    { "[]=", ngx_http_sendfile_mrb_in_set, MRB_ARGS_REQ(2) },
+    { "delete", ngx_http_sendfile_mrb_in_delete, MRB_ARGS_REQ(1) },
+    { "all", ngx_http_sendfile_mrb_in_all, MRB_ARGS_NONE() },
+    { NULL, NULL, 0 }
+};
+
+
+static const ngx_http_sendfile_mrb_method_t  ngx_http_sendfile_mrb_out[] = {
+
+    { "[]", ngx_http_sendfile_mrb_out_get, MRB_ARGS_REQ(1) },
+    { "[]=", ngx_http_sendfile_mrb_out_set, MRB_ARGS_REQ(2) },
+    { "delete", ngx_http_sendfile_mrb_out_delete, MRB_ARGS_REQ(1) },
+    { "all", ngx_http_sendfile_mrb_out_all, MRB_ARGS_NONE() },
+    { NULL, NULL, 0 }
+};
+
+
+static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_outs[] = {
+
+    { ngx_string("Server"), offsetof(ngx_http_headers_out_t, server) },
+    { ngx_string("Date"), offsetof(ngx_http_headers_out_t, date) },
+    { ngx_string("Location"), offsetof(ngx_http_headers_out_t, location) },
+    { ngx_string("Last-Modified"),
+      offsetof(ngx_http_headers_out_t, last_modified) },
+    { ngx_string("Accept-Ranges"),
+      offsetof(ngx_http_headers_out_t, accept_ranges) },
+    { ngx_string("WWW-Authenticate"),
+      offsetof(ngx_http_headers_out_t, www_authenticate) },
+    { ngx_string("Expires"), offsetof(ngx_http_headers_out_t, expires) },
+    { ngx_string("ETag"), offsetof(ngx_http_headers_out_t, etag) },
+    { ngx_string("Content-Encoding"),
+      offsetof(ngx_http_headers_out_t, content_encoding) },
+    { ngx_null_string, 0 }
+};
+
+
+/* who ends a message is nginx's to say */
+
+static ngx_str_t  ngx_http_sendfile_mrb_framing[] = {
+    ngx_string("Content-Length"),
+    ngx_string("Transfer-Encoding"),
+    ngx_string("Connection"),
+    ngx_string("Keep-Alive"),
+    ngx_string("Trailer"),
+    ngx_string("Upgrade"),
+    ngx_null_string
+};
+
+
+static ngx_str_t  ngx_http_sendfile_mrb_type = ngx_string("Content-Type");
+
+static ngx_str_t  ngx_http_sendfile_mrb_cache_control =
+    ngx_string("Cache-Control");
+
+
+void
+ngx_http_sendfile_mrb_init_headers(mrb_state *mrb, struct RClass *nginx)
+{
+    struct RClass  *c;
+
+    c = mrb_define_class_under(mrb, nginx, "Headers_in", mrb->object_class);
+    ngx_http_sendfile_mrb_methods(mrb, c, ngx_http_sendfile_mrb_in);
+
+    c = mrb_define_class_under(mrb, nginx, "Headers_out", mrb->object_class);
+    ngx_http_sendfile_mrb_methods(mrb, c, ngx_http_sendfile_mrb_out);
+}
+
+
+static ngx_table_elt_t *
+ngx_http_sendfile_mrb_next(ngx_http_sendfile_mrb_iter_t *it)
+{
+    ngx_table_elt_t  *h;
+
+    while (it->i >= it->part->nelts) {
+
+        if (it->part->next == NULL) {
+            return NULL;
+        }
+
+        it->part = it->part->next;
+        it->i = 0;
+    }
+
+    h = it->part->elts;
+
+    return &h[it->i++];
+}
+
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_same(ngx_str_t *a, ngx_str_t *b)
+{
+    return a->len == b->len && ngx_strncasecmp(a->data, b->data, a->len) == 0;
+}
+
+
+/* a string; an array if there are several; nil if there is none */
+
+static mrb_value
+ngx_http_sendfile_mrb_get(mrb_state *mrb, ngx_list_t *list, ngx_str_t *name)
+{
+    mrb_value                      value, found;
+    ngx_table_elt_t               *h;
+    ngx_http_sendfile_mrb_iter_t   it;
+
+    found = mrb_nil_value();
+
+    it.part = &list->part;
+    it.i = 0;
+
+    for ( ;; ) {
+        h = ngx_http_sendfile_mrb_next(&it);
+
+        if (h == NULL) {
+            return found;
+        }
+
+        if (h->hash == 0 || !ngx_http_sendfile_mrb_same(&h->key, name)) {
+            continue;
+        }
+
+        value = ngx_http_sendfile_mrb_str(mrb, &h->value);
+
+        if (mrb_nil_p(found)) {
+            found = value;
+
+        } else if (mrb_array_p(found)) {
+            mrb_ary_push(mrb, found, value);
+
+        } else {
+            found = mrb_assoc_new(mrb, found, value);
+        }
+    }
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_all(mrb_state *mrb, ngx_list_t *list)
+{
+    int                            ai;
+    mrb_value                      hash;
+    ngx_table_elt_t               *h;
+    ngx_http_sendfile_mrb_iter_t   it;
+
+    hash = mrb_hash_new(mrb);
+    ai = mrb_gc_arena_save(mrb);
+
+    it.part = &list->part;
+    it.i = 0;
+
+    for ( ;; ) {
+        h = ngx_http_sendfile_mrb_next(&it);
+
+        if (h == NULL) {
+            return hash;
+        }
+
+        if (h->hash) {
+            mrb_hash_set(mrb, hash, ngx_http_sendfile_mrb_str(mrb, &h->key),
+                         ngx_http_sendfile_mrb_get(mrb, list, &h->key));
+            mrb_gc_arena_restore(mrb, ai);
+        }
+    }
+}
+
+
+/* headers["Name"] = "value", ["a", "b"], nil */
+
+static void
+ngx_http_sendfile_mrb_assign(mrb_state *mrb, ngx_http_sendfile_mrb_set_pt drop,
+    ngx_http_sendfile_mrb_set_pt add)
+{
+    mrb_int              i;
+    mrb_value            key, value;
+    ngx_str_t            name, s;
+    ngx_http_request_t  *r;
+
+    mrb_get_args(mrb, "So", &key, &value);
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    ngx_http_sendfile_mrb_copy(mrb, key, &name);
+
+    ngx_str_null(&s);
+    ngx_http_sendfile_mrb_check(mrb, &name, &s);
+
+    drop(mrb, r, &name, NULL);
+
+    if (mrb_nil_p(value)) {
+        return;
+    }
+
+    if (!mrb_array_p(value)) {
+        ngx_http_sendfile_mrb_value(mrb, value, &s);
+        ngx_http_sendfile_mrb_check(mrb, &name, &s);
+        add(mrb, r, &name, &s);
+        return;
+    }
+
+    for (i = 0; i < RARRAY_LEN(value); i++) {
+        ngx_http_sendfile_mrb_value(mrb, mrb_ary_ref(mrb, value, i), &s);
+        ngx_http_sendfile_mrb_check(mrb, &name, &s);
+        add(mrb, r, &name, &s);
+    }
+}
+
+
+/* neither a line break nor a name that ends a message elsewhere */
+
+static void
+ngx_http_sendfile_mrb_check(mrb_state *mrb, ngx_str_t *name, ngx_str_t *value)
+{
+    u_char      c;
+    size_t      i;
+    ngx_str_t  *s;
+
+    if (name->len == 0) {
+        mrb_raise(mrb, E_ARGUMENT_ERROR, "empty header name");
+    }
+
+    for (i = 0; i < name->len; i++) {
+        c = name->data[i];
+
+        if (c <= 0x20 || c >= 0x7f || ngx_strchr("()<>@,;:\\\"/[]?={}", c)) {
+            mrb_raise(mrb, E_ARGUMENT_ERROR, "invalid header name");
+        }
+    }
+
+    for (i = 0; i < value->len; i++) {
+        c = value->data[i];
+
+        if ((c < 0x20 && c != '\t') || c == 0x7f) {
+            mrb_raise(mrb, E_ARGUMENT_ERROR, "control byte in header value");
+        }
+    }
+
+    for (s = ngx_http_sendfile_mrb_framing; s->len; s++) {
+        if (ngx_http_sendfile_mrb_same(s, name)) {
+            mrb_raisef(mrb, E_ARGUMENT_ERROR, "%s is set by nginx itself",
+                       s->data);
+        }
+    }
+}
+
+
+static void
+ngx_http_sendfile_mrb_value(mrb_state *mrb, mrb_value value, ngx_str_t *s)
+{
+    ngx_http_sendfile_mrb_copy(mrb, mrb_obj_as_string(mrb, value), s);
+}
+
+
+static ngx_http_sendfile_mrb_known_t *
+ngx_http_sendfile_mrb_known(ngx_str_t *name)
+{
+    ngx_http_sendfile_mrb_known_t  *k;
+
+    for (k = ngx_http_sendfile_mrb_outs; k->name.len; k++) {
+        if (ngx_http_sendfile_mrb_same(&k->name, name)) {
+            return k;
+        }
+    }
+
+    return NULL;
+}
+
+
+void
+ngx_http_sendfile_mrb_set_out(mrb_state *mrb, ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *value)
+{
+    ngx_http_sendfile_mrb_check(mrb, name, value);
+    ngx_http_sendfile_mrb_drop_out(mrb, r, name, NULL);
+    ngx_http_sendfile_mrb_add_out(mrb, r, name, value);
+}
+
+
+static void
+ngx_http_sendfile_mrb_drop_out(mrb_state *mrb, ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *unused)
+{
+    ngx_table_elt_t                *h, **hp;
+    ngx_http_sendfile_mrb_iter_t    it;
+    ngx_http_sendfile_mrb_known_t  *known;
+
+    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_type)) {
+        ngx_str_null(&r->headers_out.content_type);
+        return;
+    }
+
+    it.part = &r->headers_out.headers.part;
+    it.i = 0;
+
+    for ( ;; ) {
+        h = ngx_http_sendfile_mrb_next(&it);
+
+        if (h == NULL) {
+            break;
+        }
+
+        if (ngx_http_sendfile_mrb_same(&h->key, name)) {
+            h->hash = 0;
+        }
+    }
+
+    ngx_http_sendfile_clean_cache_control(r);
+
+    known = ngx_http_sendfile_mrb_known(name);
+
+    if (known) {
+        hp = (ngx_table_elt_t **) ((u_char *) &r->headers_out + known->offset);
+        *hp = NULL;
+
+        if (hp == &r->headers_out.last_modified) {
+            r->headers_out.last_modified_time = -1;
+        }
+    }
+}
+
+
+static void
+ngx_http_sendfile_mrb_add_out(mrb_state *mrb, ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *value)
+{
+    ngx_table_elt_t                *h, **hp;
+    ngx_http_sendfile_mrb_known_t  *known;
+
+    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_type)) {
+        ngx_http_sendfile_mrb_set_type(r, value);
+        return;
+    }
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
+    }
+
+    h->hash = 1;
+    h->key = *name;
+    h->value = *value;
+    h->lowcase_key = NULL;
+    ngx_http_sendfile_last_header(h);
+
+    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_cache_control))
+    {
+        if (ngx_http_sendfile_set_cache_control(r, h) != NGX_OK) {
+            mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
+        }
+
+        return;
+    }
+
+    known = ngx_http_sendfile_mrb_known(name);
+
+    if (known == NULL) {
+        return;
+    }
+
+    hp = (ngx_table_elt_t **) ((u_char *) &r->headers_out + known->offset);
+    *hp = h;
+
+    if (hp == &r->headers_out.last_modified) {
+        r->headers_out.last_modified_time =
+                                ngx_parse_http_time(value->data, value->len);
+    }
+}
+
+
+static void
+ngx_http_sendfile_mrb_set_type(ngx_http_request_t *r, ngx_str_t *value)
+{
+    u_char  *semicolon;
+
+    semicolon = ngx_strlchr(value->data, value->data + value->len, ';');
+
+    r->headers_out.content_type = *value;
+    r->headers_out.content_type_len = semicolon
+                                      ? (size_t) (semicolon - value->data)
+                                      : value->len;
+    r->headers_out.content_type_lowcase = NULL;
+    r->headers_out.content_type_hash = 0;
+}
+
+
+/*
+ * nginx has pointers to the headers that it knows, and modules look at the
+ * others by the list, whatever their hash: one that goes leaves the list, and
+ * what still points to it finds an empty value.
+ */
+
+static void
+ngx_http_sendfile_mrb_drop_in(mrb_state *mrb, ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *unused)
+{
+    ngx_uint_t        i;
+    ngx_list_t       *list;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    list = &r->headers_in.headers;
+
+again:
+
+    for (part = &list->part; part; part = part->next) {
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+
+            if (ngx_http_sendfile_mrb_same(&h[i].key, name)) {
+                h[i].hash = 0;
+                h[i].value.len = 0;
+
+                ngx_http_sendfile_mrb_remove(mrb, list, part, i);
+                goto again;
+            }
+        }
+    }
+}
+
+
+/*
+ * No element moves, and no part but the first is ever empty, as nginx's own
+ * loops assume.  Then the last part counts as full, since what is behind it
+ * may be no room of its own.
+ */
+
+static void
+ngx_http_sendfile_mrb_remove(mrb_state *mrb, ngx_list_t *list,
+    ngx_list_part_t *part, ngx_uint_t i)
+{
+    ngx_list_part_t  *tail, *before;
+
+    if (i + 1 < part->nelts && i > 0) {
+        tail = ngx_http_sendfile_mrb_palloc(mrb, sizeof(ngx_list_part_t));
+
+        tail->elts = (u_char *) part->elts + (i + 1) * list->size;
+        tail->nelts = part->nelts - i - 1;
+        tail->next = part->next;
+
+        part->nelts = i;
+        part->next = tail;
+
+        if (list->last == part) {
+            list->last = tail;
+        }
+
+    } else {
+
+        if (i == 0) {
+            part->elts = (u_char *) part->elts + list->size;
+        }
+
+        part->nelts--;
+
+        if (part->nelts == 0 && part != &list->part) {
+
+            for (before = &list->part;
+                 before->next != part;
+                 before = before->next)
+            {
+                /* void */
+            }
+
+            before->next = part->next;
+
+            if (list->last == part) {
+                list->last = before;
+            }
+        }
+    }
+
+    if (list->last->nelts) {
+        list->nalloc = list->last->nelts;
+        return;
+    }
+
+    /* the only part, and empty */
+
+    list->nalloc = 4;
+    list->last->elts = ngx_http_sendfile_mrb_palloc(mrb, 4 * list->size);
+}
+
+
+static void
+ngx_http_sendfile_mrb_add_in(mrb_state *mrb, ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *value)
+{
+    u_char           *low;
+    ngx_table_elt_t  *h;
+
+    low = ngx_http_sendfile_mrb_palloc(mrb, name->len);
+
+    h = ngx_list_push(&r->headers_in.headers);
+    if (h == NULL) {
+        mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
+    }
+
+    h->key = *name;
+    h->value = *value;
+    h->lowcase_key = low;
+    h->hash = ngx_hash_strlow(low, name->data, name->len);
+    ngx_http_sendfile_last_header(h);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_in_get(mrb_state *mrb, mrb_value self)
+{
+    mrb_int              len;
+    ngx_str_t            name;
+    ngx_http_request_t  *r;
+
+    mrb_get_args(mrb, "s", &name.data, &len);
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+    name.len = len;
+
+    return ngx_http_sendfile_mrb_get(mrb, &r->headers_in.headers, &name);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_in_set(mrb_state *mrb, mrb_value self)
+{
+    ngx_http_sendfile_mrb_assign(mrb, ngx_http_sendfile_mrb_drop_in,
+                                 ngx_http_sendfile_mrb_add_in);
+    return self;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_in_delete(mrb_state *mrb, mrb_value self)
+{
+    mrb_value            key, old;
+    ngx_str_t            name, none;
+    ngx_http_request_t  *r;
+
+    mrb_get_args(mrb, "S", &key);
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    ngx_http_sendfile_mrb_copy(mrb, key, &name);
+    ngx_str_null(&none);
+    ngx_http_sendfile_mrb_check(mrb, &name, &none);
+
+    old = ngx_http_sendfile_mrb_get(mrb, &r->headers_in.headers, &name);
+    ngx_http_sendfile_mrb_drop_in(mrb, r, &name, NULL);
+
+    return old;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_in_all(mrb_state *mrb, mrb_value self)
+{
+    ngx_http_request_t  *r;
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    return ngx_http_sendfile_mrb_all(mrb, &r->headers_in.headers);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_out_get(mrb_state *mrb, mrb_value self)
+{
+    mrb_int              len;
+    ngx_str_t            name;
+    ngx_http_request_t  *r;
+
+    mrb_get_args(mrb, "s", &name.data, &len);
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+    name.len = len;
+
+    if (ngx_http_sendfile_mrb_same(&name, &ngx_http_sendfile_mrb_type)) {
+        return r->headers_out.content_type.len
+               ? ngx_http_sendfile_mrb_str(mrb, &r->headers_out.content_type)
+               : mrb_nil_value();
+    }
+
+    return ngx_http_sendfile_mrb_get(mrb, &r->headers_out.headers, &name);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_out_set(mrb_state *mrb, mrb_value self)
+{
+    ngx_http_sendfile_mrb_assign(mrb, ngx_http_sendfile_mrb_drop_out,
+                                 ngx_http_sendfile_mrb_add_out);
+    return self;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_out_delete(mrb_state *mrb, mrb_value self)
+{
+    mrb_value            key, old;
+    ngx_str_t            name;
+    ngx_http_request_t  *r;
+
+    mrb_get_args(mrb, "S", &key);
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    ngx_http_sendfile_mrb_copy(mrb, key, &name);
+
+    old = ngx_http_sendfile_mrb_get(mrb, &r->headers_out.headers, &name);
+    ngx_http_sendfile_mrb_drop_out(mrb, r, &name, NULL);
+
+    return old;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_out_all(mrb_state *mrb, mrb_value self)
+{
+    mrb_value            hash;
+    ngx_http_request_t  *r;
+
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    hash = ngx_http_sendfile_mrb_all(mrb, &r->headers_out.headers);
+
+    if (r->headers_out.content_type.len) {
+        mrb_hash_set(mrb, hash,
+                     ngx_http_sendfile_mrb_str(mrb,
+                                               &ngx_http_sendfile_mrb_type),
+                     ngx_http_sendfile_mrb_str(mrb,
+                                               &r->headers_out.content_type));
+    }
+
+    return hash;
+}

@@ -1,0 +1,516 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * What a script may use: bytes, by the allocator; instructions, by a hook
+ * before each of them.  There is one VM in a process, so that the count is a
+ * static variable.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_mruby.h"
+
+
+/* in front of each block, and as aligned as malloc() */
+
+#define NGX_HTTP_SENDFILE_MRB_HEADER   16
+
+/* what is left to tell about it when a limit has been reached */
+
+#define NGX_HTTP_SENDFILE_MRB_RESERVE  (256 * 1024)
+
+#define NGX_HTTP_SENDFILE_MRB_DESCRIBE 100000
+
+/* how often garbage may be collected for want of memory */
+
+#define NGX_HTTP_SENDFILE_MRB_GCS      16
+
+/* of a backtrace, in the log */
+
+#define NGX_HTTP_SENDFILE_MRB_FRAMES   12
+
+#define NGX_HTTP_SENDFILE_MRB_NO_LIMIT 0x7fffffff
+
+
+typedef struct {
+    mrb_value                           exc;
+    const char                         *name;
+    mrb_value                           message;
+    mrb_value                           backtrace;
+} ngx_http_sendfile_mrb_description_t;
+
+
+static ngx_uint_t ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm,
+    size_t used, size_t size);
+static void ngx_http_sendfile_mrb_exhaust(ngx_http_sendfile_mrb_vm_t *vm);
+static void ngx_http_sendfile_mrb_trace(ngx_http_sendfile_mrb_vm_t *vm);
+#ifdef MRB_USE_DEBUG_HOOK
+static void ngx_http_sendfile_mrb_fetch(mrb_state *mrb,
+    const struct mrb_irep *irep, const mrb_code *pc, mrb_value *regs);
+static ngx_uint_t ngx_http_sendfile_mrb_collect(
+    ngx_http_sendfile_mrb_vm_t *vm);
+static void ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm,
+    const mrb_code *pc);
+static mrb_value ngx_http_sendfile_mrb_limit_error(
+    ngx_http_sendfile_mrb_vm_t *vm);
+#endif
+static mrb_value ngx_http_sendfile_mrb_describe(mrb_state *mrb, void *data);
+
+
+static ngx_int_t  ngx_http_sendfile_mrb_budget =
+    NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
+
+static mrb_sym  ngx_http_sendfile_mrb_max_symbols =
+    NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
+
+
+/*
+ * Beyond the limit the next instruction collects garbage, and ends the script
+ * if that does not help.  An allocation that is far beyond it fails at once:
+ * mruby would collect in the middle of whatever it is doing, for which much of
+ * it is not made, and asks once more; so it may not.
+ */
+
+void *
+ngx_http_sendfile_mrb_alloc(mrb_state *mrb, void *p, size_t size, void *data)
+{
+    ngx_http_sendfile_mrb_vm_t *vm = data;
+
+    u_char  *block;
+    size_t   old;
+
+    block = p ? (u_char *) p - NGX_HTTP_SENDFILE_MRB_HEADER : NULL;
+    old = block ? *(size_t *) block : 0;
+
+    if (size == 0) {
+        vm->used -= old;
+        free(block);
+        return NULL;
+    }
+
+    if (vm->limited && size > old
+        && ngx_http_sendfile_mrb_refuse(vm, vm->used - old, size))
+    {
+        return NULL;
+    }
+
+    if (size > NGX_MAX_SIZE_T_VALUE - NGX_HTTP_SENDFILE_MRB_HEADER) {
+        return NULL;
+    }
+
+    block = realloc(block, size + NGX_HTTP_SENDFILE_MRB_HEADER);
+    if (block == NULL) {
+        return NULL;
+    }
+
+    vm->used += size - old;
+
+    *(size_t *) block = size;
+
+    return block + NGX_HTTP_SENDFILE_MRB_HEADER;
+}
+
+
+#ifdef MRB_USE_DEBUG_HOOK
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm, size_t used,
+    size_t size)
+{
+    size_t  limit;
+
+    limit = vm->base + vm->memory;
+
+    if (size <= limit && used <= limit - size) {
+        return 0;
+    }
+
+    limit += vm->memory;
+
+    if (vm->exhausted) {
+        limit += NGX_HTTP_SENDFILE_MRB_RESERVE;
+    }
+
+    if (size <= limit && used <= limit - size) {
+
+        if (!vm->over && !vm->spent) {
+            vm->over = 1;
+            vm->left = ngx_http_sendfile_mrb_budget;
+            ngx_http_sendfile_mrb_budget = 1;
+        }
+
+        return 0;
+    }
+
+    /* asked twice, with the garbage collector switched off in between */
+
+    if (!vm->refused) {
+        vm->refused = 1;
+        vm->gc_disabled = vm->mrb->gc.disabled;
+        vm->mrb->gc.disabled = 1;
+        return 1;
+    }
+
+    vm->refused = 0;
+    vm->mrb->gc.disabled = vm->gc_disabled;
+
+    ngx_http_sendfile_mrb_exhaust(vm);
+
+    return 1;
+}
+
+
+#else
+
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm, size_t used,
+    size_t size)
+{
+    size_t  limit;
+
+    limit = vm->base + vm->memory;
+
+    if (vm->exhausted) {
+        limit += NGX_HTTP_SENDFILE_MRB_RESERVE;
+    }
+
+    if (size <= limit && used <= limit - size) {
+        vm->refused = 0;
+        return 0;
+    }
+
+    /* asked twice, with garbage collected in between */
+
+    if (!vm->refused) {
+        vm->refused = 1;
+        return 1;
+    }
+
+    vm->refused = 0;
+
+    ngx_http_sendfile_mrb_exhaust(vm);
+
+    return 1;
+}
+
+#endif
+
+
+static void
+ngx_http_sendfile_mrb_exhaust(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    if (!vm->exhausted) {
+        vm->exhausted = 1;
+        vm->spent = 1;
+        ngx_http_sendfile_mrb_trace(vm);
+    }
+
+    ngx_http_sendfile_mrb_budget = 1;
+}
+
+
+/* "file:line" of the frames, without memory of mruby's */
+
+static void
+ngx_http_sendfile_mrb_trace(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    u_char              *p, *last;
+    int32_t              line;
+    uint32_t             at;
+    const char          *file;
+    mrb_state           *mrb;
+    mrb_callinfo        *ci;
+    const mrb_irep      *irep;
+    const struct RProc  *proc;
+
+    mrb = vm->mrb;
+    p = vm->trace;
+    last = vm->trace + sizeof(vm->trace);
+
+    if (mrb == NULL || mrb->c == NULL || mrb->c->cibase == NULL) {
+        return;
+    }
+
+    for (ci = mrb->c->ci; ci >= mrb->c->cibase; ci--) {
+        proc = ci->proc;
+
+        if (proc == NULL || MRB_PROC_CFUNC_P(proc) || ci->pc == NULL) {
+            continue;
+        }
+
+        irep = proc->body.irep;
+
+        if (irep == NULL || ci->pc <= irep->iseq) {
+            continue;
+        }
+
+        at = (uint32_t) (ci->pc - irep->iseq - 1);
+        file = mrb_debug_get_filename(mrb, irep, at);
+        line = mrb_debug_get_line(mrb, irep, at);
+
+        if (file && line > 0) {
+            p = ngx_slprintf(p, last, "%s%s:%D",
+                             (p == vm->trace) ? "" : ", ", file, line);
+        }
+    }
+
+    vm->trace_len = p - vm->trace;
+}
+
+
+void
+ngx_http_sendfile_mrb_limit(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_uint_t instructions, size_t memory)
+{
+    vm->instructions = instructions;
+    vm->memory = memory;
+    vm->pool_used = 0;
+    vm->limited = 1;
+    vm->over = 0;
+    vm->spent = 0;
+
+    ngx_http_sendfile_mrb_budget = instructions + 1;
+    ngx_http_sendfile_mrb_max_symbols = vm->symbols
+                                        + NGX_HTTP_SENDFILE_MRB_SYMBOLS;
+}
+
+
+void
+ngx_http_sendfile_mrb_unlimit(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    vm->limited = 0;
+    vm->refused = 0;
+
+    ngx_http_sendfile_mrb_budget = NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
+    ngx_http_sendfile_mrb_max_symbols = NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
+}
+
+
+void
+ngx_http_sendfile_mrb_hook(ngx_http_sendfile_mrb_vm_t *vm)
+{
+#ifdef MRB_USE_DEBUG_HOOK
+    vm->mrb->code_fetch_hook = ngx_http_sendfile_mrb_fetch;
+#endif
+}
+
+
+#ifdef MRB_USE_DEBUG_HOOK
+
+static void
+ngx_http_sendfile_mrb_fetch(mrb_state *mrb, const struct mrb_irep *irep,
+    const mrb_code *pc, mrb_value *regs)
+{
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    if (--ngx_http_sendfile_mrb_budget > 0
+        && mrb->symidx < ngx_http_sendfile_mrb_max_symbols)
+    {
+        return;
+    }
+
+    vm = ngx_http_sendfile_mrb_vm(mrb);
+
+    if (!vm->limited) {
+        ngx_http_sendfile_mrb_unlimit(vm);
+        return;
+    }
+
+    if (vm->over && ngx_http_sendfile_mrb_collect(vm)) {
+        return;
+    }
+
+    ngx_http_sendfile_mrb_exceeded(vm, pc);
+}
+
+
+/* between two instructions; 1: there is enough memory, and time */
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_collect(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    vm->over = 0;
+
+    if (!mrb_nil_p(vm->limit_error)) {
+        return 0;
+    }
+
+    mrb_full_gc(vm->mrb);
+
+    /* which takes its time */
+
+    ngx_http_sendfile_mrb_budget = vm->left - vm->instructions
+                                              / NGX_HTTP_SENDFILE_MRB_GCS;
+
+    if (vm->used > vm->base + vm->memory) {
+        vm->spent = 1;
+        return 0;
+    }
+
+    return ngx_http_sendfile_mrb_budget > 0
+           && vm->mrb->symidx < ngx_http_sendfile_mrb_max_symbols;
+}
+
+
+/*
+ * Raised at every instruction from now on, so that no "rescue" and no
+ * "ensure" goes on: each raise leaves at least one of them behind.
+ */
+
+static void
+ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm,
+    const mrb_code *pc)
+{
+    ngx_http_sendfile_mrb_budget = 1;
+
+    /* mruby looks for what is to be run next by what was run last */
+
+    vm->mrb->c->ci->pc = pc + 1;
+
+    if (mrb_nil_p(vm->limit_error)) {
+        vm->limit_error = ngx_http_sendfile_mrb_limit_error(vm);
+        mrb_gc_register(vm->mrb, vm->limit_error);
+    }
+
+    mrb_exc_raise(vm->mrb, vm->limit_error);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_limit_error(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    mrb_value       text;
+    mrb_state      *mrb;
+    struct RClass  *c;
+
+    mrb = vm->mrb;
+    c = vm->limit_class;
+
+    if (vm->exhausted) {
+        return mrb_obj_value(mrb->nomem_err);
+    }
+
+    if (vm->spent) {
+        c = mrb_class_get(mrb, "NoMemoryError");
+        text = mrb_format(mrb, "more than %i bytes", (mrb_int) vm->memory);
+
+    } else if (mrb->symidx >= ngx_http_sendfile_mrb_max_symbols) {
+        text = mrb_format(mrb, "more than %i symbols",
+                          (mrb_int) NGX_HTTP_SENDFILE_MRB_SYMBOLS);
+
+    } else {
+        text = mrb_format(mrb, "more than %i instructions",
+                          (mrb_int) vm->instructions);
+    }
+
+    return mrb_exc_new_str(mrb, c, text);
+}
+
+#endif
+
+
+/*
+ * mruby: /etc/nginx/a.rb: RuntimeError: message, at /etc/nginx/a.rb:2:in f,
+ * /etc/nginx/a.rb:5
+ */
+
+void
+ngx_http_sendfile_mrb_log_error(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script, mrb_value exc)
+{
+    u_char                               *p, *last;
+    mrb_int                               i, n;
+    ngx_int_t                             budget;
+    mrb_value                             line;
+    mrb_state                            *mrb;
+    mrb_bool                              error;
+    u_char                                buf[1400];
+    ngx_http_sendfile_mrb_description_t   d;
+
+    mrb = vm->mrb;
+    p = buf;
+    last = buf + sizeof(buf);
+
+    if (vm->exhausted) {
+        p = ngx_slprintf(p, last, "NoMemoryError: more than %uz bytes, at ",
+                         vm->memory);
+        p = ngx_slprintf(p, last, "%*s", vm->trace_len, vm->trace);
+
+    } else {
+        d.exc = exc;
+        d.name = "exception";
+        d.message = mrb_nil_value();
+        d.backtrace = mrb_nil_value();
+
+        /* methods of the script's may be asked, and they may be endless */
+
+        budget = ngx_http_sendfile_mrb_budget;
+        ngx_http_sendfile_mrb_budget = NGX_HTTP_SENDFILE_MRB_DESCRIBE;
+        ngx_http_sendfile_mrb_max_symbols += NGX_HTTP_SENDFILE_MRB_SYMBOLS;
+        vm->base += NGX_HTTP_SENDFILE_MRB_RESERVE;
+
+        if (mrb_type(exc) == MRB_TT_EXCEPTION) {
+            (void) mrb_protect_error(mrb, ngx_http_sendfile_mrb_describe, &d,
+                                     &error);
+        }
+
+        vm->base -= NGX_HTTP_SENDFILE_MRB_RESERVE;
+        ngx_http_sendfile_mrb_budget = budget;
+        ngx_http_sendfile_mrb_max_symbols -= NGX_HTTP_SENDFILE_MRB_SYMBOLS;
+
+        p = ngx_slprintf(p, last, "%s: ", d.name);
+
+        if (mrb_string_p(d.message)) {
+            p = ngx_http_sendfile_mrb_text(p, buf + 700,
+                                           RSTRING_PTR(d.message),
+                                           RSTRING_LEN(d.message));
+        }
+
+        n = mrb_array_p(d.backtrace) ? RARRAY_LEN(d.backtrace) : 0;
+
+        for (i = 0; i < n && i < NGX_HTTP_SENDFILE_MRB_FRAMES; i++) {
+            line = RARRAY_PTR(d.backtrace)[i];
+
+            if (mrb_string_p(line)) {
+                p = ngx_slprintf(p, last, "%s", i ? ", " : ", at ");
+                p = ngx_http_sendfile_mrb_text(p, last, RSTRING_PTR(line),
+                                               RSTRING_LEN(line));
+            }
+        }
+    }
+
+    ngx_log_error(NGX_LOG_ERR, vm->log, 0, "mruby: %V: %*s", &script->name,
+                  (size_t) (p - buf), buf);
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_describe(mrb_state *mrb, void *data)
+{
+    ngx_http_sendfile_mrb_description_t *d = data;
+
+    d->name = mrb_obj_classname(mrb, d->exc);
+    d->backtrace = mrb_funcall(mrb, d->exc, "backtrace", 0);
+    d->message = mrb_funcall(mrb, d->exc, "message", 0);
+
+    return mrb_nil_value();
+}
+
+
+u_char *
+ngx_http_sendfile_mrb_text(u_char *p, u_char *last, const char *text,
+    size_t len)
+{
+    size_t  i;
+
+    for (i = 0; i < len && p < last; i++) {
+        *p++ = ((u_char) text[i] < 0x20 || text[i] == 0x7f) ? ' ' : text[i];
+    }
+
+    return p;
+}

@@ -1,0 +1,550 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The VM of a worker, and how it runs a script.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_mruby.h"
+
+
+typedef struct {
+    ngx_http_sendfile_mrb_script_t     *script;
+    ngx_pool_t                         *pool;
+    ngx_str_t                          *result;
+} ngx_http_sendfile_mrb_call_t;
+
+
+static mrb_value ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data);
+static void ngx_http_sendfile_mrb_start(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script);
+static ngx_int_t ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script, ngx_pool_t *pool);
+static ngx_int_t ngx_http_sendfile_mrb_reload(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script, ngx_pool_t *pool,
+    ngx_str_t *code);
+static mrb_value ngx_http_sendfile_mrb_load_code(mrb_state *mrb, void *data);
+static mrb_value ngx_http_sendfile_mrb_call(mrb_state *mrb, void *data);
+static ngx_int_t ngx_http_sendfile_mrb_protect(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_call_t *call);
+static void ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_log_t *log);
+
+
+ngx_http_sendfile_mrb_vm_t *
+ngx_http_sendfile_mrb_open(ngx_http_sendfile_mrb_main_conf_t *mmcf,
+    ngx_log_t *log)
+{
+    mrb_bool                     error;
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    vm = ngx_calloc(sizeof(ngx_http_sendfile_mrb_vm_t), log);
+    if (vm == NULL) {
+        return NULL;
+    }
+
+    vm->main = mmcf;
+    vm->log = log;
+    vm->limit_error = mrb_nil_value();
+    vm->headers = mrb_nil_value();
+
+    vm->mrb = mrb_open_allocf(ngx_http_sendfile_mrb_alloc, vm);
+
+    if (vm->mrb == NULL) {
+        ngx_log_error(NGX_LOG_ERR, log, 0, "mruby: cannot open a VM");
+        ngx_free(vm);
+        return NULL;
+    }
+
+    vm->mrb->ud = vm;
+    mmcf->vm = vm;
+
+    (void) mrb_protect_error(vm->mrb, ngx_http_sendfile_mrb_init, NULL,
+                             &error);
+
+    if (error) {
+        ngx_log_error(NGX_LOG_ERR, log, 0, "mruby: cannot set up a VM");
+        ngx_http_sendfile_mrb_close(mmcf);
+        return NULL;
+    }
+
+    ngx_http_sendfile_mrb_hook(vm);
+
+    ngx_http_sendfile_mrb_start(vm, mmcf->prelude);
+    ngx_http_sendfile_mrb_start(vm, mmcf->init);
+    ngx_http_sendfile_mrb_start(vm, mmcf->init_worker);
+
+    mrb_full_gc(vm->mrb);
+
+    vm->base = vm->used;
+    vm->symbols = vm->mrb->symidx;
+
+    return vm;
+}
+
+
+void
+ngx_http_sendfile_mrb_close(ngx_http_sendfile_mrb_main_conf_t *mmcf)
+{
+    ngx_uint_t                        i;
+    ngx_http_sendfile_mrb_vm_t       *vm;
+    ngx_http_sendfile_mrb_script_t  **script;
+
+    vm = mmcf->vm;
+
+    if (vm == NULL) {
+        return;
+    }
+
+    mrb_close(vm->mrb);
+    ngx_free(vm);
+
+    mmcf->vm = NULL;
+
+    script = mmcf->scripts.elts;
+
+    for (i = 0; i < mmcf->scripts.nelts; i++) {
+        script[i]->proc = NULL;
+        script[i]->uniq = 0;
+    }
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data)
+{
+    struct RClass               *nginx;
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    vm = ngx_http_sendfile_mrb_vm(mrb);
+
+    /* mruby 3.2 in its generational mode loses backtraces that are in use */
+
+    mrb_funcall(mrb, mrb_obj_value(mrb_module_get(mrb, "GC")),
+                "generational_mode=", 1, mrb_false_value());
+
+    nginx = mrb_define_class(mrb, "Nginx", mrb->object_class);
+
+    /* no StandardError: a plain "rescue" is not meant for it */
+
+    vm->limit_class = mrb_define_class_under(mrb, nginx, "LimitExceeded",
+                                             mrb->eException_class);
+
+    ngx_http_sendfile_mrb_init_nginx(mrb, nginx);
+    ngx_http_sendfile_mrb_init_request(mrb, nginx);
+    ngx_http_sendfile_mrb_init_headers(mrb, nginx);
+    ngx_http_sendfile_mrb_init_var(mrb, nginx);
+    ngx_http_sendfile_mrb_init_file(mrb);
+
+    return mrb_nil_value();
+}
+
+
+/* what runs once in a VM, without a request and without limits */
+
+static void
+ngx_http_sendfile_mrb_start(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script)
+{
+    ngx_pool_t                    *pool;
+    ngx_http_sendfile_mrb_call_t   call;
+
+    if (script == NULL) {
+        return;
+    }
+
+    pool = ngx_create_pool(NGX_MIN_POOL_SIZE, vm->log);
+    if (pool == NULL) {
+        return;
+    }
+
+    if (ngx_http_sendfile_mrb_load(vm, script, pool) == NGX_OK) {
+        call.script = script;
+        call.pool = pool;
+        call.result = NULL;
+
+        (void) ngx_http_sendfile_mrb_protect(vm, &call);
+
+        ngx_http_sendfile_mrb_unlimit(vm);
+    }
+
+    ngx_destroy_pool(pool);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script, ngx_pool_t *pool)
+{
+    ngx_int_t  rc;
+    ngx_str_t  code;
+    mrb_bool   error;
+    mrb_value  proc;
+
+    code = script->code;
+
+    if (script->watch) {
+        rc = ngx_http_sendfile_mrb_reload(vm, script, pool, &code);
+
+        if (rc != NGX_OK) {
+            return (rc == NGX_DECLINED && script->proc) ? NGX_OK : NGX_ERROR;
+        }
+
+        if (script->proc) {
+            mrb_gc_unregister(vm->mrb, mrb_obj_value(script->proc));
+            script->proc = NULL;
+        }
+
+    } else if (script->proc) {
+        return NGX_OK;
+    }
+
+    proc = mrb_protect_error(vm->mrb, ngx_http_sendfile_mrb_load_code, &code,
+                             &error);
+
+    if (error) {
+        ngx_log_error(NGX_LOG_ERR, vm->log, 0,
+                      "mruby: \"%V\" cannot be loaded", &script->name);
+        return NGX_ERROR;
+    }
+
+    script->proc = mrb_proc_ptr(proc);
+
+    return NGX_OK;
+}
+
+
+/* NGX_DECLINED: the file is what it was */
+
+static ngx_int_t
+ngx_http_sendfile_mrb_reload(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_script_t *script, ngx_pool_t *pool, ngx_str_t *code)
+{
+    ngx_int_t                      rc;
+    ngx_str_t                      source;
+    ngx_file_info_t                fi;
+    ngx_http_sendfile_mrb_error_t  err;
+
+    if (ngx_file_info(script->name.data, &fi) == NGX_FILE_ERROR) {
+        ngx_log_error(NGX_LOG_ERR, vm->log, ngx_errno,
+                      "mruby: " ngx_file_info_n " \"%V\" failed",
+                      &script->name);
+        return NGX_ERROR;
+    }
+
+    if (ngx_file_uniq(&fi) == script->uniq
+        && ngx_file_size(&fi) == script->size
+        && fi.st_mtim.tv_sec == script->mtime.tv_sec
+        && fi.st_mtim.tv_nsec == script->mtime.tv_nsec)
+    {
+        return NGX_DECLINED;
+    }
+
+    if (ngx_http_sendfile_mrb_read(pool, vm->log, &script->name, &source, &fi)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_sendfile_mrb_compile(pool, &source, &script->name, 1, code,
+                                       &err);
+
+    if (rc == NGX_DECLINED) {
+        ngx_log_error(NGX_LOG_ERR, vm->log, 0, "mruby: %V:%ui: %s",
+                      &script->name, err.line, err.text);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    script->uniq = ngx_file_uniq(&fi);
+    script->size = ngx_file_size(&fi);
+    script->mtime = fi.st_mtim;
+
+    return NGX_OK;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_load_code(mrb_state *mrb, void *data)
+{
+    ngx_str_t *code = data;
+
+    mrb_value      proc;
+    mrbc_context  *c;
+
+    c = mrbc_context_new(mrb);
+    c->no_exec = 1;
+
+    proc = mrb_load_irep_buf_cxt(mrb, code->data, code->len, c);
+
+    mrbc_context_free(mrb, c);
+
+    if (mrb->exc || mrb_type(proc) != MRB_TT_PROC) {
+        mrb->exc = NULL;
+        mrb_raise(mrb, E_SCRIPT_ERROR, "no bytecode");
+    }
+
+    MRB_PROC_SET_TARGET_CLASS(mrb_proc_ptr(proc), mrb->object_class);
+    mrb_gc_register(mrb, proc);
+
+    return proc;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_mrb_run(ngx_http_request_t *r,
+    ngx_http_sendfile_mrb_script_t *script, ngx_str_t *result,
+    ngx_http_sendfile_script_t *file)
+{
+    ngx_int_t                          rc;
+    ngx_log_t                         *log;
+    ngx_http_sendfile_mrb_vm_t        *vm;
+    ngx_http_sendfile_mrb_call_t       call;
+    ngx_http_sendfile_mrb_loc_conf_t  *mlcf;
+
+    vm = script->main->vm;
+
+    if (vm == NULL) {
+        vm = ngx_http_sendfile_mrb_open(script->main, ngx_cycle->log);
+        if (vm == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    log = vm->log;
+    vm->log = r->connection->log;
+
+    if ((script->proc == NULL || script->watch)
+        && ngx_http_sendfile_mrb_load(vm, script, r->pool) != NGX_OK)
+    {
+        vm->log = log;
+        return NGX_ERROR;
+    }
+
+    vm->request = r;
+    vm->file = file;
+
+    mlcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_mruby_module);
+
+    ngx_http_sendfile_mrb_limit(vm, mlcf->instructions, mlcf->memory);
+
+    call.script = script;
+    call.pool = r->pool;
+    call.result = result;
+
+    rc = ngx_http_sendfile_mrb_protect(vm, &call);
+
+    vm->request = NULL;
+    vm->file = NULL;
+
+    ngx_http_sendfile_mrb_finish(vm, log);
+
+    return rc;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_mrb_protect(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_call_t *call)
+{
+    int         ai;
+    mrb_bool    error;
+    mrb_value   v;
+    mrb_state  *mrb;
+
+    mrb = vm->mrb;
+    ai = mrb_gc_arena_save(mrb);
+
+    v = mrb_protect_error(mrb, ngx_http_sendfile_mrb_call, call, &error);
+
+    if (mrb->exc) {
+        v = mrb_obj_value(mrb->exc);
+        mrb->exc = NULL;
+        error = 1;
+    }
+
+    if (error) {
+        mrb_gc_protect(mrb, v);
+        ngx_http_sendfile_mrb_log_error(vm, call->script, v);
+    }
+
+    mrb_gc_arena_restore(mrb, ai);
+
+    return error ? NGX_ERROR : NGX_OK;
+}
+
+
+static mrb_value
+ngx_http_sendfile_mrb_call(mrb_state *mrb, void *data)
+{
+    ngx_http_sendfile_mrb_call_t *call = data;
+
+    mrb_value  v;
+
+    v = mrb_top_run(mrb, call->script->proc, mrb_top_self(mrb), 0);
+
+    if (mrb->exc) {
+        return mrb_nil_value();
+    }
+
+    ngx_http_sendfile_mrb_file_done(mrb);
+
+    if (call->result == NULL) {
+        return mrb_nil_value();
+    }
+
+    if (mrb_nil_p(v)) {
+        ngx_str_null(call->result);
+        return v;
+    }
+
+    if (!mrb_string_p(v)) {
+        v = mrb_obj_as_string(mrb, v);
+    }
+
+    ngx_http_sendfile_mrb_copy(mrb, v, call->result);
+
+    return mrb_nil_value();
+}
+
+
+/*
+ * A script that has run out of memory may have left what it filled it with
+ * in a global variable, and mruby in no good state: better a new VM.
+ */
+
+static void
+ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm, ngx_log_t *log)
+{
+    mrb_state                          *mrb;
+    const char                         *why;
+    ngx_http_sendfile_mrb_main_conf_t  *mmcf;
+
+    mrb = vm->mrb;
+    why = NULL;
+
+    ngx_http_sendfile_mrb_unlimit(vm);
+
+    if (vm->spent) {
+        why = "a script ran out of memory";
+
+    } else if (mrb->symidx > vm->symbols + NGX_HTTP_SENDFILE_MRB_SYMBOLS / 2) {
+        why = "scripts have made many symbols";
+
+    } else if (mrb->c != mrb->root_c || mrb->c->ci != mrb->c->cibase) {
+        why = "a script did not end as it should";
+    }
+
+    if (why) {
+        mmcf = vm->main;
+
+        ngx_log_error(NGX_LOG_WARN, vm->log, 0, "mruby: a new VM, since %s",
+                      why);
+
+        ngx_http_sendfile_mrb_close(mmcf);
+        (void) ngx_http_sendfile_mrb_open(mmcf, log);
+
+        return;
+    }
+
+    if (!mrb_nil_p(vm->limit_error)) {
+        mrb_gc_unregister(mrb, vm->limit_error);
+        vm->limit_error = mrb_nil_value();
+    }
+
+    if (!mrb_nil_p(vm->headers)) {
+        mrb_gc_unregister(mrb, vm->headers);
+        vm->headers = mrb_nil_value();
+    }
+
+    vm->log = log;
+}
+
+
+ngx_http_request_t *
+ngx_http_sendfile_mrb_request(mrb_state *mrb)
+{
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    vm = ngx_http_sendfile_mrb_vm(mrb);
+
+    if (vm->request == NULL) {
+        mrb_raise(mrb, E_RUNTIME_ERROR, "there is no request here");
+    }
+
+    return vm->request;
+}
+
+
+void *
+ngx_http_sendfile_mrb_palloc(mrb_state *mrb, size_t size)
+{
+    void                        *p;
+    ngx_http_request_t          *r;
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    vm = ngx_http_sendfile_mrb_vm(mrb);
+    r = ngx_http_sendfile_mrb_request(mrb);
+
+    vm->pool_used += size;
+
+    if (vm->limited && vm->pool_used > vm->memory) {
+        mrb_raisef(mrb, vm->limit_class, "more than %i bytes of output",
+                   (mrb_int) vm->memory);
+    }
+
+    p = ngx_palloc(r->pool, size);
+
+    if (p == NULL) {
+        mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
+    }
+
+    return p;
+}
+
+
+void
+ngx_http_sendfile_mrb_copy(mrb_state *mrb, mrb_value value, ngx_str_t *s)
+{
+    s->len = RSTRING_LEN(value);
+    s->data = ngx_http_sendfile_mrb_palloc(mrb, s->len + 1);
+
+    ngx_memcpy(s->data, RSTRING_PTR(value), s->len);
+    s->data[s->len] = '\0';
+}
+
+
+mrb_value
+ngx_http_sendfile_mrb_str(mrb_state *mrb, ngx_str_t *s)
+{
+    return mrb_str_new(mrb, (const char *) s->data, s->len);
+}
+
+
+void
+ngx_http_sendfile_mrb_methods(mrb_state *mrb, struct RClass *c,
+    const ngx_http_sendfile_mrb_method_t *methods)
+{
+    for ( /* void */ ; methods->name; methods++) {
+        mrb_define_method(mrb, c, methods->name, methods->handler,
+                          methods->args);
+    }
+}
+
+
+void
+ngx_http_sendfile_mrb_functions(mrb_state *mrb, struct RClass *c,
+    const ngx_http_sendfile_mrb_method_t *methods)
+{
+    for ( /* void */ ; methods->name; methods++) {
+        mrb_define_class_method(mrb, c, methods->name, methods->handler,
+                                methods->args);
+    }
+}
