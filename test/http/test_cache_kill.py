@@ -290,14 +290,16 @@ def test_killed_while_it_unlocks(site: Site, steps: int) -> None:
     worker, other = nginx.workers()
     nginx.allow_log(rf"process {worker} exited on signal 9")
     nginx.allow_log(rf"zone \"[^\"]*\" was locked by {worker}$")
-    with load(nginx, case.trigger) as requests, load(nginx, case.trigger):
+    with load(nginx, case.trigger) as requests:
         requests.go_on()
         with Tracer(worker) as tracer:
             tracer.run_to_function(code_of(site), "nsf_shard_put", timeout=60)
-            wait_until(wants_lock(other), 60, "the other worker to want the lock")
-            tracer.run_to_function(Elf(site.flavour.binary), "ngx_shmtx_unlock")
-            tracer.step(steps)
-            tracer.kill()
+            # what comes from now on goes to the other one
+            with load(nginx, case.trigger):
+                wait_until(wants_lock(other), 60, "the other to want the lock")
+                tracer.run_to_function(Elf(site.flavour.binary), "ngx_shmtx_unlock")
+                tracer.step(steps)
+                tracer.kill()
         wait_until(
             lambda: len(nginx.workers()) == 2 and worker not in nginx.workers(),
             what="another worker",

@@ -452,6 +452,23 @@ def test_fallback_of_a_record_with_headers(site: Site) -> None:
         assert response.header(name) is None
 
 
+@pytest.mark.parametrize("fallback", ["/other/297887", "@other"])
+def test_loop_is_cut_and_logged(site: Site, fallback: str) -> None:
+    """A fallback that leads to a lookup again: one line says so."""
+    nginx = site.start(
+        f"""
+        location /file/ {{ http_sendfile on; http_sendfile_fallback {fallback}; }}
+        location {fallback.rstrip("0123456789")} {{
+            http_sendfile on; http_sendfile_fallback /file/297887;
+        }}
+        """
+    )
+    assert nginx.get("/file/297887").status == 404
+    lines = [line for line in nginx.errors("error") if "leads back" in line]
+    assert len(lines) == 1
+    assert 'key "297887"' in lines[0]
+
+
 def test_keep_alive_after_a_fallback(site: Site, delivery: str) -> None:
     """Fallback answers and files share a connection."""
     site.add(297887)

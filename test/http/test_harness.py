@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lib.files import content
+from lib.gateway import PROTOCOLS, Lines, Said
+from lib.http10 import PeerRequest
 from lib.nginx import StartFailed
 from lib.site import Site
 from lib.wait import wait_until
@@ -107,3 +109,85 @@ def test_http2(plain_site: Site) -> None:
         response = client.get("/a")
         assert response.http_version == "HTTP/2"
         assert response.content == content(1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gateway_sees_the_request(plain_site: Site, protocol: str) -> None:
+    """Method, target, headers and body are the same in each protocol."""
+    gateway = plain_site.gateway(protocol)
+    gateway.script = lambda r: Said(body=f"{r.method} {r.target}".encode())
+    nginx = plain_site.start(f"location / {{ {gateway.passes()} }}")
+    body = bytes(range(256)) * 300
+    headers = {"X-Long": "x" * 300, "Accept": "text/x-mine"}
+    assert nginx.post("/a%20b?c=d", body, headers).text == "POST /a%20b?c=d"
+    assert nginx.get("/e").text == "GET /e"
+    first, second = gateway.requests
+    assert (first.method, first.target, first.body) == ("POST", "/a%20b?c=d", body)
+    assert (second.method, second.target, second.body) == ("GET", "/e", b"")
+    got = {n.lower().replace("_", "-"): v for n, v in first.headers}
+    assert got["x-long"] == "x" * 300
+    assert got["accept"] == "text/x-mine"
+    assert (gateway.count(), gateway.count("/e"), gateway.count("/f")) == (2, 1, 0)
+
+
+@pytest.mark.parametrize("piece", [0, 1, 7])
+@pytest.mark.parametrize("status_at", ["first", "last"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gateway_answers(
+    plain_site: Site, protocol: str, status_at: str, piece: int
+) -> None:
+    """Status, headers and body come through, with order, duplicates and bytes."""
+    gateway = plain_site.gateway(protocol)
+    said: Lines = [("X-B", "1"), ("X-A", "2"), ("X-B", "3"), ("X-C", b"\xe9\x80")]
+    gateway.answers["/a"] = Said(
+        201, said, b"body" * 100, status_at=status_at, piece=piece
+    )
+    nginx = plain_site.start(f"location / {{ {gateway.passes()} }}")
+    response = nginx.get("/a?b")
+    assert (response.status, response.body) == (201, b"body" * 100)
+    names = [(n, v) for n, v in response.headers if n.startswith("X-")]
+    assert names == [*list(said)[:3], ("X-C", "\xe9\x80")]
+    assert response.header("Content-Length") == "400"
+    assert nginx.get("/none").status == 404
+
+
+@pytest.mark.parametrize("protocol", ["uwsgi", "scgi"])
+def test_gateway_without_a_status(plain_site: Site, protocol: str) -> None:
+    """A CGI may leave the status out, or say it in a line as HTTP does."""
+    gateway = plain_site.gateway(protocol)
+    gateway.answers["/none"] = Said(status_at="none", body=b"a")
+    gateway.answers["/line"] = Said(202, status_line=True, body=b"b")
+    nginx = plain_site.start(f"location / {{ {gateway.passes()} }}")
+    assert (nginx.get("/none").status, nginx.get("/line").status) == (200, 202)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_gateway_drops(plain_site: Site, protocol: str) -> None:
+    """An application that hangs up is a 502."""
+    gateway = plain_site.gateway(protocol)
+    gateway.answers["/now"] = Said(drop=0)
+    gateway.answers["/later"] = Said(headers=[("X-A", "b" * 100)], drop=60)
+    nginx = plain_site.start(f"location / {{ {gateway.passes()} }}")
+    assert [nginx.get(t).status for t in ("/now", "/later")] == [502, 502]
+
+
+@pytest.mark.parametrize("protocol", ["http", "fastcgi"])
+def test_gateway_keeps_connections(plain_site: Site, protocol: str) -> None:
+    """With an upstream's keepalive, requests share a connection."""
+    gateway = plain_site.gateway(protocol)
+
+    def script(request: PeerRequest) -> Said:
+        return Said(body=b"%d" % request.number)
+
+    gateway.script = script
+    keep = {
+        "http": 'proxy_http_version 1.1; proxy_set_header Connection "";',
+        "fastcgi": "fastcgi_keep_conn on;",
+    }[protocol]
+    nginx = plain_site.start(
+        f"location / {{ {gateway.passes('app')} {keep} }}",
+        f"upstream app {{ server {gateway.address}; keepalive 4; }}",
+    )
+    with nginx.connect() as connection:
+        texts = [connection.request("GET", "/").text for _ in range(4)]
+    assert texts == ["0", "1", "2", "3"]

@@ -25,10 +25,11 @@ from lib.async_store import keys, slow, use_test_store
 from lib.backend import Reply, Request
 from lib.client import Connection, Response
 from lib.files import content
+from lib.hostile import assert_clean, assert_one_line_each
 from lib.nginx import Nginx
 from lib.process import open_files
 from lib.site import Site
-from lib.strace import Call, Strace
+from lib.strace import Strace, outside
 from lib.wait import wait_until
 
 APP = "location @app { proxy_pass http://%%APP%%; }\n"
@@ -41,8 +42,6 @@ location /links/ { http_sendfile on; %%DIRECT%% http_sendfile_symlinks on; }
 # a connection of a test may carry any number of requests
 HTTP = "keepalive_requests 1000000;"
 
-CANARY = b"CANARY:%x\n" % random.getrandbits(64)
-
 # how often a root is looked at for another directory, and what that may take
 CHECK_SECONDS = 1.0
 SLACK_SECONDS = 0.6
@@ -51,12 +50,7 @@ SLACK_SECONDS = 0.6
 @pytest.fixture
 def canary(site: Site) -> Path:
     """A file in the directory above the files, and others where a ``..`` leads."""
-    for name in ("canary.dat", "aa/1.dat", "1.dat", "files2/aa/1.dat"):
-        path = site.directory / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(CANARY * 40)
-        path.chmod(0o644)
-    return site.directory / "canary.dat"
+    return hostile.plant_canary(site.directory)
 
 
 @pytest.fixture(scope="session")
@@ -89,12 +83,6 @@ def refused(response: Response, *status: int) -> None:
     """Check that an answer is an error and holds nothing of any file."""
     assert response.status in (status or (404, 502)), response
     assert_clean(response)
-
-
-def assert_clean(response: Response) -> None:
-    """Check that an answer holds nothing of the canary or of /etc/passwd."""
-    assert b"CANARY" not in response.body
-    assert b"root:" not in response.body
 
 
 def failures(nginx: Nginx, key: int | str) -> list[str]:
@@ -291,17 +279,6 @@ def test_long_requests(site: Site) -> None:
 
 
 # the log
-
-
-LOG_LINE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[\w+\] \d+#\d+: ")
-
-
-def assert_one_line_each(nginx: Nginx) -> None:
-    """Check that every line of the error log is one of nginx's own."""
-    log = nginx.error_log.read_bytes().decode("latin-1")
-    for line in log.split("\n")[:-1]:
-        assert LOG_LINE.match(line), line
-        assert not any(ord(c) < 0x20 and c != "\t" for c in line), repr(line)
 
 
 def test_log_injection_by_a_key(site: Site) -> None:
@@ -835,21 +812,6 @@ def test_unreadable(site: Site, canary: Path) -> None:
 
 
 # what is really opened
-
-
-def outside(calls: list[Call], *roots: Path) -> list[Call]:
-    """Return the calls that mean or have opened a path that is not below a root."""
-    allowed = [str(root) for root in roots]
-
-    def inside(path: str) -> bool:
-        return any(path == root or path.startswith(f"{root}/") for root in allowed)
-
-    return [
-        call
-        for call in calls
-        if not inside(call.meant)
-        or (call.opened is not None and not inside(call.opened))
-    ]
 
 
 @pytest.mark.parametrize("error", ["", "ENOSYS"])

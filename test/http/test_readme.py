@@ -25,10 +25,11 @@ from pathlib import Path
 
 import pytest
 
-from lib.backend import Reply, Request
+from lib.backend import Reply, Request, say_request
 from lib.files import Files
 from lib.memcached import Memcached
 from lib.nginx import REPOSITORY, ConfigCheck, Flavour, Nginx
+from lib.ruby import load_ruby
 from lib.servers import Servers
 from lib.site import INTERNAL, Site
 
@@ -43,6 +44,7 @@ OPERATIONS = DOCS / "operations.md"
 
 # what a test has in place of what the documentation says
 PATHS = {
+    "/etc/nginx/ruby": "%%DIR%%/ruby",
     "/var/lib/ids": "%%STORE%%",
     "/var/lib/archive": "%%DIR%%/archive.lmdb",
     "/srv/files": "%%FILES%%",
@@ -50,6 +52,9 @@ PATHS = {
     "/srv/tenants": "%%DIR%%/tenants",
     "/srv/www": "%%HTML%%",
     "/run/nginx-archive.sock": "%%DIR%%/archive.sock",
+    "/run/php/php8.2-fpm.sock": "%%DIR%%/php.sock",
+    "/run/uwsgi/app.sock": "%%DIR%%/uwsgi.sock",
+    "/var/lib/odoo/filestore": "%%FILES%%",
     "/var/lib/nginx": "%%DIR%%/temp",
     "/var/log/nginx": "%%DIR%%/logs",
 }
@@ -204,6 +209,10 @@ HTTP_ONLY = {
     "limit_req_zone",
     "log_format",
     "map",
+    "mruby_init",
+    "mruby_init_code",
+    "mruby_init_worker",
+    "mruby_init_worker_code",
     "proxy_cache_path",
     "upstream",
 }
@@ -274,6 +283,15 @@ def image_filter(flavour: Flavour) -> Path | None:
     return None
 
 
+def prepare_ruby(site: Site, text: str) -> None:
+    """Load the module for Ruby, and write the scripts that a text names."""
+    load_ruby(site)
+    folder = site.directory / "ruby"
+    folder.mkdir(exist_ok=True)
+    for name in re.findall(r"%%DIR%%/ruby/([\w.-]+)", text):
+        (folder / name).write_text("1\n")
+
+
 def prepare(site: Site, block: Block) -> dict[str, str]:
     """Make a block into what Site.start and Site.check_config take.
 
@@ -282,12 +300,15 @@ def prepare(site: Site, block: Block) -> dict[str, str]:
     """
     text = with_paths(block.text)
     main = ""
+    if "mruby_" in text or "http_sendfile_ruby" in text:
+        prepare_ruby(site, text)
     if "image_filter" in text:
         module = image_filter(site.flavour)
         if module is not None:
             main = f"load_module {module};"
         else:
             text = re.sub(r"^ *image_filter.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\binclude +(\w+_params);", r"include /etc/nginx/\1;", text)
     text = re.sub(r"\bserver +127\.0\.0\.1:\d+;", "server %%APP%%;", text)
     text = re.sub(r"\blisten +80;", "listen 127.0.0.1:%%PORT%%;", text)
     levels = Levels().take(text)
@@ -399,7 +420,10 @@ def load(site: Site, block: Block) -> None:
     """The line names the module that make install installs."""
     install = (REPOSITORY / "tools" / "install.sh").read_text()
     (statement,) = statements(block.text)
-    assert f"so={Path(statement.words[1]).name}\n" in install
+    names = re.search(r'^all="(.+)"$', install, re.MULTILINE)
+    assert names
+    modules = [f"ngx_{n.replace('-', '_')}_module.so" for n in names[1].split()]
+    assert Path(statement.words[1]).name in modules
     check(site, block).assert_silent()
 
 
@@ -438,6 +462,18 @@ def application(site: Site, block: Block) -> None:
     for target in ("/file/297888", "/file/1", "/file/2", "/file/new?x=1", "/other"):
         assert nginx.get(target).text == f"app GET {target}\n"
     assert nginx.post("/file/297887", b"x").text == "app POST /file/297887\n"
+
+
+@scenario("ruby")
+def ruby(site: Site, block: Block) -> None:
+    """A script makes the key, another one refuses, a third one answers."""
+    site.add(1007)
+    site.add(1008, "premium/8.dat")
+    nginx = start(site, block)
+    site.assert_file(nginx.get("/file/7"), 1007)
+    assert nginx.get("/file/8").status == 402
+    site.assert_file(nginx.get("/file/8", {"Cookie": "premium=1"}), 1008)
+    assert nginx.get("/mruby").body == b"hello ngx_mruby world!"
 
 
 @scenario("auth")
@@ -809,6 +845,30 @@ def cache(site: Site, block: Block) -> None:
     assert (reply.status, reply.body) == (200, b'{"purged":1}\n')
     site.assert_file(nginx.get("/file/297887"), 297887)
     assert nginx.logged("/file/297887", 4).source == "lmdb"
+
+
+@scenario("learn")
+def learn(site: Site, block: Block) -> None:
+    """What the application names is sent, and asked for again only if it must be."""
+    path = site.files.write_id("29/7887.jpg", 297887)
+    headers = {"X-Sendfile": str(path)}
+    site.app.script = lambda request: (
+        Reply(headers=headers)
+        if request.target == "/download"
+        else say_request(request)
+    )
+    nginx = start(site, block)
+    for count in (1, 2):
+        site.assert_file(nginx.get("/download"), 297887)
+        assert nginx.logged("/download", count).source == "app"
+    headers["X-Accel-Expires"] = "600"
+    site.assert_file(nginx.get("/download"), 297887)
+    del headers["X-Sendfile"]
+    for count in (4, 5):
+        site.assert_file(nginx.get("/download"), 297887)
+        assert nginx.logged("/download", count).source == "learned"
+    assert len(site.app.requests) == 3
+    assert nginx.get("/other").text == "app GET /other\n"
 
 
 @scenario("memcached-servers")

@@ -137,6 +137,10 @@ class Http2Connection:
             int(dict(head)[":status"]), headers, self._bodies[stream], "HTTP/2"
         )
 
+    def answered(self, stream: int) -> bool:
+        """Tell whether the whole answer on a stream has been read already."""
+        return stream in self._ended
+
     def ping(self) -> None:
         """Send a PING and wait for its answer: what was sent before is processed."""
         self._h2.ping(b"whenever")

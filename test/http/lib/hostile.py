@@ -1,9 +1,21 @@
-"""Paths that try to leave the directory they are meant for."""
+"""Paths that try to leave the directory they are meant for, and what betrays it.
+
+A canary lies outside of every root. No answer may hold a byte of it.
+"""
 
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Iterator
+from pathlib import Path
+
+from .client import Response
+from .nginx import Nginx
+
+CANARY = b"CANARY:%x\n" % random.getrandbits(64)
+
+LOG_LINE = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[\w+\] \d+#\d+: ")
 
 DOTS: list[bytes] = [
     b"..",
@@ -165,3 +177,35 @@ def paths(count: int, targets: list[bytes], chance: random.Random) -> Iterator[b
             path = path.replace(b"/", chance.choice(SLASHES))
         yield path
         given += 1
+
+
+def plant_canary(directory: Path) -> Path:
+    """Write canaries into a site's directory, where its files are in files/.
+
+    Returns:
+        The one above the files; there are others where a ``..`` leads, and in
+        directories whose names begin like that of the files.
+    """
+    for name in (
+        *("canary.dat", "aa/1.dat", "1.dat"),
+        *("files2/aa/1.dat", "files-private/1.dat", "files-private/aa/1.dat"),
+    ):
+        path = directory / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(CANARY * 40)
+        path.chmod(0o644)
+    return directory / "canary.dat"
+
+
+def assert_clean(response: Response) -> None:
+    """Check that an answer holds nothing of the canary or of /etc/passwd."""
+    assert b"CANARY" not in response.body
+    assert b"root:" not in response.body
+
+
+def assert_one_line_each(nginx: Nginx) -> None:
+    """Check that every line of the error log is one of nginx's own."""
+    log = nginx.error_log.read_bytes().decode("latin-1")
+    for line in log.split("\n")[:-1]:
+        assert LOG_LINE.match(line), line
+        assert not any(ord(c) < 0x20 and c != "\t" for c in line), repr(line)

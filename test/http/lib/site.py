@@ -11,6 +11,7 @@ from . import files
 from .backend import Backend, Script, say_request
 from .client import Response
 from .files import DEFAULT_SIZE, Files
+from .gateway import Gateway
 from .nginx import WORKER_USER, ConfigCheck, Flavour, Nginx, log_format
 from .store import LmdbStore
 
@@ -80,7 +81,7 @@ class Site:
         self.store = LmdbStore(self.directory / "ids.lmdb")
         self.variables = self._default_variables()
         self._stores = [self.store]
-        self._backends: list[Backend] = []
+        self._backends: list[Backend | Gateway] = []
         self._app: Backend | None = None
         self._nginx: Nginx | None = None
 
@@ -158,6 +159,12 @@ class Site:
         backend = Backend(script)
         self._backends.append(backend)
         return backend
+
+    def gateway(self, protocol: str = "http") -> Gateway:
+        """Start an application of one of the protocols; see ``Gateway``."""
+        gateway = Gateway(protocol)
+        self._backends.append(gateway)
+        return gateway
 
     @property
     def app(self) -> Backend:

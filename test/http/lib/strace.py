@@ -121,3 +121,18 @@ class Strace:
                 )
             )
         return calls
+
+
+def outside(calls: list[Call], *roots: Path) -> list[Call]:
+    """Return the calls that mean or have opened a path that is not below a root."""
+    allowed = [str(root) for root in roots]
+
+    def inside(path: str) -> bool:
+        return any(path == root or path.startswith(f"{root}/") for root in allowed)
+
+    return [
+        call
+        for call in calls
+        if not inside(call.meant)
+        or (call.opened is not None and not inside(call.opened))
+    ]
