@@ -1,0 +1,8 @@
+<?php
+
+return [
+    'default' => 'errorlog',
+    'channels' => [
+        'errorlog' => ['driver' => 'errorlog', 'level' => 'warning'],
+    ],
+];
