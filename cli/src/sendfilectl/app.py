@@ -36,7 +36,7 @@ from sendfilectl.verify import Verifier
 app = typer.Typer(
     name="sendfilectl",
     help="Fill and inspect the stores of the nginx module ngx_sendfile, "
-    "and purge its cache.",
+    "purge its cache, and measure a server.",
     epilog="STORE is what the directive http_sendfile_lookup takes: lmdb:/path, "
     "memcached://host:port or memcached:/unix/socket. Several servers are one "
     "store: memcached://h1*2,h2,h3:11212?distribution=ketama. "
@@ -875,4 +875,85 @@ def purge(
     ok = not done.failed
     out.result({"ok": ok, **done.document()}, done.text())
     if not ok:
+        raise typer.Exit(1)
+
+
+@app.command()
+def bench(
+    url_list: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL-LIST",
+            help="A file of URLs, one on a line; - is stdin.",
+            show_default=False,
+        ),
+    ],
+    rate: Annotated[
+        int,
+        typer.Option(
+            "--rate",
+            metavar="N",
+            min=1,
+            help="Requests a second, whether they are answered or not.",
+            show_default=False,
+        ),
+    ],
+    duration: Annotated[
+        str,
+        typer.Option(
+            "--duration",
+            metavar="T",
+            help="For how long: 30s, 5m.",
+            show_default=False,
+        ),
+    ],
+    connections: Annotated[
+        int,
+        typer.Option(
+            "--connections", metavar="N", min=1, help="How many may be open at once."
+        ),
+    ] = 64,
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            min=0.001,
+            help="After so long a request has no answer.",
+        ),
+    ] = 5.0,
+    oha: Annotated[
+        Optional[str],
+        typer.Option("--oha", metavar="PATH", help="The program oha, if not in PATH."),
+    ] = None,
+    json: JsonOpt = False,
+) -> None:
+    """Ask a server of yours for some URLs, at a fixed rate, with oha.
+
+    The URLs are drawn at random. Latencies are measured from the moment at
+    which a request was due. Prints rate, latencies and status codes; the exit
+    code is 1 if a request had no answer, or one with status 400 or above.
+
+    \b
+    Examples:
+      sendfilectl bench urls.txt --rate 1000 --duration 30s
+      seq -f http://127.0.0.1:8080/file/%.0f 1 1000 |
+          sendfilectl bench - --rate 200 --duration 10s --json
+    """
+    from sendfilectl.oha import find, milliseconds, run_bench, urls
+
+    out = Output(json)
+    length = milliseconds(duration)
+    program = find(oha)
+    with source(url_list) as src:
+        found = urls(src.file, src.label)
+    out.on_interrupt(lambda: "nothing is known of the requests so far", dict)
+    measured = run_bench(program, found, rate, length, connections, timeout, out)
+    short = not measured.errors and measured.rate < 0.95 * rate
+    out.doc({"ok": measured.good, "asked_rate": rate, **measured.document()})
+    for line in measured.lines():
+        out.say(line)
+    if short:
+        out.warn(f"{measured.rate:.0f} answers a second, {rate} were asked for")
+    if not measured.good:
         raise typer.Exit(1)
