@@ -16,7 +16,7 @@ from types import FrameType
 
 from bench import machine, report
 from bench.contestants.nginx import NginxProgram
-from bench.load import Wrk
+from bench.load import LoadGenerator, Wrk
 from bench.model import BenchError, LatencySample, Outcome
 from bench.progress import Reporter, reporter
 from bench.quiet import Patience
@@ -31,23 +31,33 @@ from bench.tables import (
     bigfile,
     cache,
     disk,
+    idlookup,
+    keepalive,
     lookup,
     memory,
     profile,
     records,
     scan,
+    script,
+    smallfiles,
     workers,
+    xsendfile,
 )
 
 TABLES: dict[str, Callable[[Setting], Table]] = {
     "lookup": lookup.table,
     "cache": cache.table,
     "disk": disk.table,
-    "bigfile": bigfile.table,
+    "big-file": bigfile.table,
+    "small-files": smallfiles.table,
     "workers": workers.table,
+    "keepalive": keepalive.table,
+    "x-sendfile": xsendfile.table,
+    "script": script.table,
     "records": records.table,
 }
 STUDIES: dict[str, Callable[[Setting, Means], Finding]] = {
+    "id-lookup": idlookup.study,
     "memory": memory.study,
     "scan": scan.study,
     "profile": profile.study,
@@ -55,6 +65,7 @@ STUDIES: dict[str, Callable[[Setting, Means], Finding]] = {
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONNECTIONS = 64
+_PACKAGES = ("memcached", "libnginx-mod-http-lua", "lighttpd", "liblmdb0")
 PATIENCE = 60
 
 FULL = Plan(rounds=14, seconds=1, seed=0)
@@ -202,6 +213,8 @@ def _ground(arguments: argparse.Namespace, progress: Reporter) -> Iterator[_Grou
 @contextmanager
 def _own_directory(arguments: argparse.Namespace) -> Iterator[Path]:
     path = Path(tempfile.mkdtemp(prefix="run-", dir=arguments.cache.resolve()))
+    # Servers that give up being root have to find their way.
+    path.chmod(0o755)
     try:
         yield path
     finally:
@@ -218,9 +231,10 @@ def _run_study(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
         _own_directory(arguments) as directory,
     ):
         load = Wrk(ground.cores[1], CONNECTIONS)
-        facts = _facts(ground.program, load)
+        facts = _facts(ground.program, [load])
         means = Means(load, directory, _plan(arguments), progress.note)
         finding = STUDIES[name](ground.setting, means)
+        facts.update(finding.facts)
     facts["load average before, after"] += f", {machine.load_average():.1f}"
     written = report.write_finding(finding, _today(), facts, _places(arguments))
     print(report.finding_summary(finding))
@@ -246,8 +260,12 @@ def _measure(
     worker_core, other_core = ground.cores
     table = make(ground.setting)
     wrk = Wrk(ground.cores if table.shared else other_core, table.connections)
-    plan = replace(table.change_plan(_plan(arguments)), exclusive=not table.shared)
-    facts = _facts(ground.program, wrk)
+    plan = replace(
+        table.change_plan(_plan(arguments)),
+        exclusive=not (table.shared or table.crowded),
+        fair=table.shared,
+    )
+    facts = _facts(ground.program, _loads(table, wrk), table.packages)
     progress.note(
         f"{table.name}: {len(table.entries)} contestants, {plan.rounds} rounds"
     )
@@ -339,16 +357,25 @@ def _patience(arguments: argparse.Namespace, cores: tuple[int, ...]) -> Patience
     return Patience(seconds, cores)
 
 
-def _facts(program: NginxProgram, wrk: Wrk) -> dict[str, str]:
+def _loads(table: Table, wrk: Wrk) -> list[LoadGenerator]:
+    """Return what the entries are measured with, each once."""
+    loads: list[LoadGenerator] = []
+    for entry in table.entries:
+        load = entry.load or wrk
+        if load not in loads:
+            loads.append(load)
+    return loads
+
+
+def _facts(
+    program: NginxProgram, loads: Sequence[LoadGenerator], packages: Sequence[str] = ()
+) -> dict[str, str]:
     facts = {
         **machine.describe_machine(),
         "server": program.version(),
         "descriptors a worker": str(program.descriptors),
-        "load": wrk.version(),
-        "memcached": machine.package_version("memcached"),
-        "libnginx-mod-http-lua": machine.package_version("libnginx-mod-http-lua"),
-        "lighttpd": machine.package_version("lighttpd"),
-        "liblmdb0": machine.package_version("liblmdb0"),
+        "load": ", ".join(load.version() for load in loads),
+        **{name: machine.package_version(name) for name in packages or _PACKAGES},
         "commit": machine.commit(REPOSITORY),
     }
     if program.module is not None and program.module.exists():

@@ -5,14 +5,17 @@
  * The floor of the benchmark's table "cache": a loop around epoll_wait() that
  * writes answers which are ready, head and body in one piece, in memory.
  *
- *     epoll_loop PORT ANSWERS
+ *     epoll_loop PORT ANSWERS [kept]
  *
  * ANSWERS is a file of a line of decimal lengths, and then the answers of
  * these lengths without anything between them.  With one answer nothing is
  * parsed: only the end of the request's head is looked for.  With more, the
  * eight digits after "GET /file/" are the answer's number, made as dataset.py
- * does.  GET without a body over keep-alive connections, which is what a
- * benchmark sends; anything else closes the connection.
+ * does.  With "kept" there are two: one for the first request of a connection,
+ * one for those that follow, so that a server that asks this one can log
+ * whether it kept the connection.  GET without a body over keep-alive
+ * connections, which is what a benchmark sends; anything else closes the
+ * connection.
  */
 
 
@@ -49,6 +52,7 @@ typedef struct {
     size_t   used;
     char    *rest;
     size_t   left;
+    size_t   answered;
     char     request[REQUEST];
 } conn_t;
 
@@ -67,6 +71,7 @@ static void die(const char *what);
 
 static answer_t  *answers;
 static size_t     nanswers;
+static int        kept;
 static conn_t    *conns[CONNECTIONS];
 
 
@@ -76,12 +81,18 @@ main(int argc, char **argv)
     int                 ep, fd, i, n, sock;
     struct epoll_event  events[EVENTS];
 
-    if (argc != 3) {
-        fprintf(stderr, "usage: epoll_loop PORT ANSWERS\n");
+    kept = (argc == 4 && strcmp(argv[3], "kept") == 0);
+
+    if (argc != 3 + kept) {
+        fprintf(stderr, "usage: epoll_loop PORT ANSWERS [kept]\n");
         return 2;
     }
 
     load(argv[2]);
+
+    if (kept && nanswers != 2) {
+        die("two answers are needed");
+    }
 
     sock = listener(atoi(argv[1]));
 
@@ -218,6 +229,7 @@ take(int ep, int sock)
 
         conns[fd]->used = 0;
         conns[fd]->left = 0;
+        conns[fd]->answered = 0;
 
         one = 1;
         if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(int)) == -1) {
@@ -329,6 +341,10 @@ choose(conn_t *c, size_t len)
 {
     char    *p, *last;
     size_t   n;
+
+    if (kept) {
+        return &answers[c->answered++ != 0];
+    }
 
     if (nanswers == 1) {
         return answers;

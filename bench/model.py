@@ -48,7 +48,11 @@ class Address:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load generator saw in one run. Times in seconds and µs."""
+    """What a load generator saw in one run. Times in seconds and µs.
+
+    ``bytes`` are those of heads and bodies, or of bodies alone if ``heads`` is
+    False.
+    """
 
     requests: int
     bytes: int
@@ -62,6 +66,7 @@ class LoadResult:
     latency_p50_us: float
     latency_p99_us: float
     latency_max_us: float
+    heads: bool = True
 
     @property
     def errors(self) -> Mapping[str, int]:

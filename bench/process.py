@@ -112,6 +112,21 @@ def children(pid: int) -> frozenset[int]:
     return frozenset(found)
 
 
+def descendants(pid: int) -> frozenset[int]:
+    """Return the children of a process, their children, and so on.
+
+    Args:
+        pid: process ID; one that has ended has none.
+    """
+    found: set[int] = set()
+    left = [pid]
+    while left:
+        fresh = children(left.pop()) - found
+        found |= fresh
+        left += fresh
+    return frozenset(found)
+
+
 def free_address() -> Address:
     """Return a loopback address whose port is free at this moment."""
     with socket.create_server(("127.0.0.1", 0)) as listener:

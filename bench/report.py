@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.model import LatencySample, Metric, Outcome
+from bench.model import LatencySample, Metric, Outcome, Proof
 from bench.plots import Row, draw_bars
 from bench.runner import Plan
 from bench.stats import Figure, Ratio, Spread, cpu_spread, spread, store_spread
@@ -26,8 +26,14 @@ _PREAMBLE = """\
 
 `make bench` measures every table below on your machine and rewrites this file;
 `make bench TABLE=cache` measures one, `QUICK=1` only shows that it works. The
-tables are `lookup`, `cache`, `disk`, `bigfile`, `workers`, `records`, `memory`,
-`scan` and `profile`.
+tables are `lookup`, `cache`, `disk`, `big-file`, `small-files`, `workers`,
+`keepalive`, `x-sendfile`, `script` and `records`; `id-lookup`, `memory`, `scan` and
+`profile` are studies of their own.
+
+The systems that are compared are Debian's, each with a configuration that those
+who know it would accept; one that is not installed, or does something wrong, is
+named and not averaged. The load comes from wrk, ab and httperf, and for a fixed
+rate from oha. Your own URLs against your own server: `sendfilectl bench`.
 
 **What two shared cores can show.** Ratios of CPU per request within one run: the
 contestants take turns, so whatever else the machine does meets all of them. A
@@ -37,11 +43,13 @@ nothing else runs, and repeats a run in which another process had the worker's
 core for more than 5 % of the time; "waited for its core" shows what remained.
 "Busy" is the share of the time in which the server ran: where it is far from
 100 %, the load generator was what limited the rate.
+Where a contestant has several processes that share a core, they wait for each
+other: there "waited" says little, and no run is repeated for it.
 Equal servers are run twice: what their ratio differs from 1 is the
 machine's own noise, and a difference smaller than that says nothing.
 **What they cannot show**: rates of a machine with many cores or a real network
-card, disks (all files are in memory), or latency under a fixed rate. The worker
-also pays for the kernel's sending and for waking wrk whenever that has nothing
+card, or disks (all files are in memory); only `id-lookup` tells latency at a fixed
+rate. The worker also pays for the kernel's sending and for waking wrk whenever that has nothing
 left to read, 5 to 15 % of its time, which differs a little from run to run.
 """
 
@@ -284,7 +292,7 @@ def _write_plot(record: Record, stem: Path) -> list[Path]:
             values,
         )
         for outcome in record.outcomes.values()
-        if outcome.measured
+        if outcome.measured and outcome.name not in record.table.unplotted
         for values in [[sample.value(metric) for sample in outcome.samples]]
     ]
     if not rows:
@@ -466,13 +474,12 @@ def _notes(record: Record) -> list[str]:
     if proofs:
         listed = "; ".join(
             f"{o.name}: {o.proof.requests:,} answers, {sum(o.proof.lines.values()):,}"
-            f" lines, all `{o.proof.expected}`"
+            f" lines, {_share(o.proof)} `{o.proof.expected}`"
             for o in proofs
             if o.proof is not None
         )
         notes.append(
-            "What each request did: an untimed run of one second with an access"
-            " log gave, for answers counted by the load generator and lines logged"
+            "What each request did: an untimed run with an access log gave, for answers counted by the load generator and lines logged"
             " (up to one more for each connection, cut off at the end): "
             f"{listed}."
         )
@@ -517,6 +524,11 @@ def _notes(record: Record) -> list[str]:
     return notes
 
 
+def _share(proof: Proof) -> str:
+    others = sum(proof.lines.values()) - proof.lines.get(proof.expected, 0)
+    return f"all but {others}" if others else "all"
+
+
 def _asked(outcome: Outcome) -> tuple[int, int]:
     """Sum what the store counted in all timed runs: asked for, found."""
     uses = [sample.store for sample in outcome.samples if sample.store is not None]
@@ -528,7 +540,8 @@ def _conditions(record: Record, places: Places, base: Path) -> str:
     plan = record.plan
     directory = _directory(record.table.name, record.date, places)
     return (
-        f"{record.date}, {plan.rounds} rounds of {plan.seconds} s, seed {plan.seed}."
+        f"{record.date}, {plan.rounds} rounds of"
+        f" {record.table.run or f'{plan.seconds} s'}, seed {plan.seed}."
         f" Every contestant answered {plan.checks} random requests correctly, byte"
         f" for byte, before and after the rounds, and {plan.spot_checks} after each"
         f" timed run. {facts}. Exact configurations: [{directory.name}]"

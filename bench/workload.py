@@ -29,11 +29,12 @@ class PathWorkload:
 
     Args:
         files: the files that are asked for.
+        prefix: what stands before their paths.
     """
 
-    def __init__(self, files: FileSet) -> None:
+    def __init__(self, files: FileSet, prefix: str = "/files/") -> None:
         self._files = files
-        self._urls = [f"/files/{files.path(i)}" for i in range(len(files.sizes))]
+        self._urls = [prefix + files.path(i) for i in range(len(files.sizes))]
 
     @property
     def count(self) -> int:
@@ -79,6 +80,36 @@ class IdWorkload:
     def size(self, index: int) -> int:
         """Return the length of the file that the ID points at."""
         return self._store.files.sizes[self._store.file_index(index)]
+
+
+class OneWorkload:
+    """One request and its answer.
+
+    Args:
+        url: its path.
+        body: of the answer.
+    """
+
+    def __init__(self, url: str, body: bytes) -> None:
+        self._url = url
+        self._body = body
+
+    @property
+    def count(self) -> int:
+        """One."""
+        return 1
+
+    def url(self, index: int) -> str:
+        """Return the one path."""
+        return self._url
+
+    def body(self, index: int) -> bytes:
+        """Return the one body."""
+        return self._body
+
+    def size(self, index: int) -> int:
+        """Return its length in bytes."""
+        return len(self._body)
 
 
 class FixedWorkload:

@@ -1,6 +1,6 @@
 """The floor: a bare loop around epoll_wait() that writes ready answers."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from bench import compiler
@@ -20,6 +20,16 @@ _HEAD = (
     "Connection: keep-alive\r\n"
     'ETag: "6920f5f0-{length:x}"\r\n'
     "Accept-Ranges: bytes\r\n"
+    "\r\n"
+)
+
+# What a small application answers; "kept" is for the log of who asks it.
+_BACKEND_HEAD = (
+    "HTTP/{version} 200 OK\r\n"
+    "Content-Type: text/plain\r\n"
+    "Content-Length: {length}\r\n"
+    "Connection: keep-alive\r\n"
+    "X-Kept: {kept}\r\n"
     "\r\n"
 )
 
@@ -74,8 +84,61 @@ def epoll_loop(
     )
 
 
+def backend(name: str, core: int, version: str, body: bytes) -> Single:
+    """Make the loop as a server that nginx asks: it keeps connections.
+
+    The header ``X-Kept`` says whether a connection was used before.
+
+    Args:
+        name: short name.
+        core: where it runs.
+        version: of HTTP, ``1.0`` or ``1.1``.
+        body: of its answers.
+    """
+
+    def configuration(address: Address, directory: Path) -> str:
+        if not (directory / "epoll_loop").exists():
+            compiler.build(directory / "epoll_loop", [_SOURCE])
+            _write(
+                directory / "answers",
+                [
+                    _BACKEND_HEAD.format(
+                        version=version, length=len(body), kept=kept
+                    ).encode()
+                    + body
+                    for kept in ("no", "yes")
+                ],
+            )
+        flags = " ".join(compiler.FLAGS)
+        head = _BACKEND_HEAD.format(version=version, length=len(body), kept="yes")
+        return (
+            f"# cc {flags} -o epoll_loop bench/epoll_loop.c\n"
+            f"# epoll_loop {address.port} answers kept\n"
+            + "".join(f"# {line}\n" for line in head.splitlines() if line)
+        )
+
+    def argv(address: Address, directory: Path) -> list[str]:
+        return [
+            str(directory / "epoll_loop"),
+            str(address.port),
+            str(directory / "answers"),
+            "kept",
+        ]
+
+    return Single(
+        name,
+        core,
+        argv=argv,
+        configuration=configuration,
+        complaints=lambda lines: [line for line in lines if line.strip()],
+    )
+
+
 def _write_answers(path: Path, bodies: Iterable[bytes]) -> None:
-    answers = [answer(body) for body in bodies]
+    _write(path, [answer(body) for body in bodies])
+
+
+def _write(path: Path, answers: Sequence[bytes]) -> None:
     with path.open("wb") as file:
         file.write(" ".join(str(len(text)) for text in answers).encode() + b"\n")
         file.writelines(answers)

@@ -114,7 +114,7 @@ class Nginx:
             are needed: the address of a store is not known before it runs.
         needs_module: whether the module is loaded.
         others: further modules to load.
-        http: lines of the ``http`` block.
+        http: lines of the ``http`` block, or what returns them.
         workers: 1, or 2 on both cores: then each has a listening socket of
             its own (``reuseport``), so that both get connections.
         certificate: if given, it speaks TLS only, with this PEM file that
@@ -131,7 +131,7 @@ class Nginx:
         *,
         needs_module: bool = False,
         others: Sequence[Path] = (),
-        http: str = "",
+        http: str | Callable[[], str] = "",
         workers: int = 1,
         certificate: Path | None = None,
         log_format: str | None = None,
@@ -209,11 +209,15 @@ class Nginx:
         if self._needs_module and self._program.module is not None:
             modules.append(self._program.module)
         server = self._server() if callable(self._server) else self._server
+        http = self._http() if callable(self._http) else self._http
         log = "    access_log off;\n"
         if self._log_format is not None:
             log = (
+                # A load generator that stops cuts off what is under way (499).
+                "    map $status $bench_whole { 499 0; default 1; }\n"
                 f"    log_format bench '{self._log_format}';\n"
-                "    access_log access.log bench buffer=64k flush=100ms;\n"
+                "    access_log access.log bench buffer=64k flush=100ms"
+                " if=$bench_whole;\n"
             )
         return _TEMPLATE.format(
             name=self._name,
@@ -226,7 +230,7 @@ class Nginx:
             host=self.address.host,
             port=self.address.port,
             listen=self._listen_options(),
-            http=_indented(self._http, 4),
+            http=_indented(http, 4),
             server=_indented(self._tls() + server, 8),
         )
 
@@ -282,8 +286,16 @@ class Nginx:
             cwd=directory,
         )
         return wait_listening(self.address, self._child, _START_TIMEOUT) and wait_for(
-            lambda: len(self.pids()) == self._workers, _START_TIMEOUT
+            self._complete, _START_TIMEOUT
         )
+
+    def _complete(self) -> bool:
+        """Say whether the workers are there, each on its core."""
+        try:
+            found = [os.sched_getaffinity(pid) for pid in self.pids()]
+        except ProcessLookupError:
+            return False
+        return sorted(map(tuple, found)) == [(core,) for core in sorted(self._cores)]
 
     def pids(self) -> frozenset[int]:
         """Return the workers."""

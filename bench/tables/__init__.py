@@ -1,7 +1,7 @@
 """The published tables. Each is a module that makes a :class:`Table`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.contestants.nginx import NginxProgram
@@ -34,8 +34,12 @@ class Table:
     memory while it is. ``store_costs`` and ``latency`` are published too;
     ``keys`` are what the store is asked for in a round trip. The load has
     ``connections``. ``shared``: the load generator is on both cores, as the
-    workers are. ``metric`` is what the plot shows. ``change_plan`` adapts the
-    plan to answers that are large.
+    workers are. ``crowded``: a contestant has several processes on one core, so
+    that they wait for each other. ``run`` says how long a timed run is, if not
+    the plan's seconds. ``metric`` is what the plot shows, but for the contestants
+    of ``unplotted``, whose figures are not to be compared with the others'.
+    ``change_plan`` adapts the plan to answers that are large. ``packages`` are
+    Debian's whose versions are named.
     """
 
     name: str
@@ -49,8 +53,12 @@ class Table:
     keys: Sequence[str] = ()
     connections: int = 64
     shared: bool = False
+    crowded: bool = False
+    run: str = ""
     metric: Metric = "cpu"
     change_plan: Callable[[Plan], Plan] = lambda plan: plan
+    packages: Sequence[str] = ()
+    unplotted: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -86,8 +94,8 @@ class Finding:
 
     ``tables`` are pairs of a header and rows. ``bars`` are drawn, with ``axis``
     below and a line at ``line``. ``data`` goes into the results; ``files`` are
-    kept beside them, by name. ``complete`` is False if something could not be
-    measured.
+    kept beside them, by name. ``facts`` are named beside those of the machine.
+    ``complete`` is False if something could not be measured.
     """
 
     name: str
@@ -102,3 +110,4 @@ class Finding:
     files: Mapping[str, str]
     notes: Sequence[str] = ()
     complete: bool = True
+    facts: Mapping[str, str] = field(default_factory=dict)

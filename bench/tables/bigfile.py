@@ -1,12 +1,17 @@
-"""Table bigfile: how fast large files are sent, plain and over TLS."""
+"""Table big-file: how fast large files are sent, by all that send files."""
 
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+from bench.contestants import Contestant, apache, applications, h2o, lighttpd, varnish
 from bench.contestants.nginx import Nginx
-from bench.dataset import IdStore, build_equal_files, build_store
-from bench.model import BenchError, Comparison
+from bench.contestants.stack import Parts, Stack
+from bench.dataset import FileSet, IdStore, build_equal_files, build_store
+from bench.httperf import Httperf
+from bench.load import LoadGenerator
+from bench.model import BenchError, Comparison, Metric
 from bench.runner import Entry, Plan
 from bench.tables import Setting, Table
 from bench.tables.parts import (
@@ -16,52 +21,101 @@ from bench.tables.parts import (
     static_entry,
     static_server,
 )
+from bench.workload import PathWorkload
 
 SIZE = 4_200_000
 FILES = 20
+HTTPERF_CONNECTIONS = 100
+HTTPERF_CALLS = 10
+_ROUNDS = 3
 _ZONE = "1m"
 
 _ABOUT = """\
 Files of 4.2 MB by their IDs, the record from the cache, direct delivery, against
-nginx serving the same files statically: plain HTTP, where the kernel copies
-(`sendfile()`), and TLS 1.3, where nginx reads and OpenSSL encrypts. {files} files,
-all in the page cache, 16 keep-alive connections, one worker with a core of its
-own, wrk on the other. Here the figure is the rate: {size:,} bytes times the
-requests a second. "Within noise" means: slower by no more than equal contestants
-differ from each other in the middle half of the rounds. "Busy" tells whether the
-worker or wrk, which has to read all that, was the limit.
+nginx and others that serve the same files by their paths. With wrk: {files} files,
+16 keep-alive connections; with httperf: one file, {connections} connections one
+after the other, {calls} calls on each, as in the published figures (77.7 requests/s
+for nginx, 55.7 Apache, 43.7 Varnish, 16.6 Node, 8.0 Sinatra, with other machines
+and a network between); and with wrk over TLS 1.3, where nginx reads and OpenSSL
+encrypts, while over plain HTTP the kernel copies (`sendfile()`).
+
+All files are in the page cache. A contestant's processes share one core, the load
+has the other. httperf's receive buffers are of 256 KB: its own 16 KB are of a time
+before windows grew by themselves. Varnish keeps the files in its memory; Node sends a stream, as
+Express does; Sinatra is run by unicorn (two workers) behind nginx, as unicorn's
+documentation demands, with buffers that take a whole file.
+
+The figure is the rate: {size:,} bytes times the requests a second. "Within noise"
+means: slower by no more than equal contestants differ from each other in the middle
+half of the rounds. "Busy" tells whether the server or the load generator, which has
+to read all that, was the limit: where several are not busy, it was the generator,
+and CPU per request tells them apart. httperf gives no percentiles.
 """
+
+_METRICS: tuple[tuple[str, Metric], ...] = (
+    ("throughput", "rate"),
+    ("CPU per request", "cpu"),
+)
+_OTHERS = ("lighttpd", "h2o", "apache", "varnish", "node", "sinatra")
 
 
 def table(setting: Setting) -> Table:
-    """Make the table; builds files, store and certificate unless they are there.
+    """Make the table; builds files, stores and certificate unless they are there.
 
     Args:
         setting: which nginx, where data is kept, quick or full.
     """
     setting.note(f"data: {FILES} files of {SIZE:,} bytes")
-    files = build_equal_files(setting.cache, FILES, SIZE)
-    store = build_store(setting.cache, files, FILES, FILES)
+    many = build_equal_files(setting.cache, FILES, SIZE)
+    one = build_equal_files(setting.cache, 1, SIZE)
+    store = build_store(setting.cache, many, FILES, FILES)
+    single = build_store(setting.cache, one, 1, 1)
     certificate = make_certificate(setting.cache)
+    connections = 10 if setting.quick else HTTPERF_CONNECTIONS
+    httperf = Httperf(setting.nginx.other_core, connections, HTTPERF_CALLS)
     return Table(
-        name="bigfile",
+        name="big-file",
         title="Files of 4.2 MB: the rate, plain and over TLS",
-        about=_ABOUT.format(files=FILES, size=SIZE),
+        about=_ABOUT.format(
+            files=FILES, size=SIZE, connections=connections, calls=HTTPERF_CALLS
+        ),
         entries=[
-            *_entries(setting, store, "plain", "HTTP", None),
-            *_entries(setting, store, "tls", "TLS", certificate),
+            *_entries(setting, store, "plain", "wrk", None),
+            *_others(setting, many, "plain", "wrk"),
+            *_entries(setting, single, "httperf", "httperf", None, httperf),
+            *_others(setting, one, "httperf", "httperf", httperf),
+            *_entries(setting, store, "tls", "wrk, TLS", certificate),
         ],
-        comparisons=[*_comparisons("plain", "HTTP"), *_comparisons("tls", "TLS")],
-        files=[*files.all(), store.directory / "data.mdb"],
+        comparisons=[
+            *_comparisons("plain", "wrk", _OTHERS),
+            *_comparisons("httperf", "httperf", _OTHERS),
+            *_comparisons("tls", "wrk, TLS", ()),
+        ],
+        files=[
+            *many.all(),
+            *one.all(),
+            store.directory / "data.mdb",
+            single.directory / "data.mdb",
+        ],
         connections=16,
+        crowded=True,
         metric="rate",
+        run=f"1 s (wrk) or {connections * HTTPERF_CALLS:,} requests (httperf)",
         change_plan=_plan,
+        packages=(
+            *("lighttpd", "h2o", "apache2", "varnish", "nodejs", "ruby-sinatra"),
+            *("unicorn", "httperf", "liblmdb0"),
+        ),
     )
 
 
 def _plan(plan: Plan) -> Plan:
     return replace(
-        plan, seconds=2 * plan.seconds, checks=min(plan.checks, 20), spot_checks=2
+        plan,
+        rounds=min(plan.rounds, _ROUNDS),
+        checks=min(plan.checks, 10),
+        spot_checks=2,
+        warm_up_requests=min(plan.warm_up_requests, FILES),
     )
 
 
@@ -98,8 +152,26 @@ def make_certificate(cache: Path) -> Path:
     return path
 
 
-def _comparisons(kind: str, label: str) -> list[Comparison]:
+def _comparisons(kind: str, label: str, others: tuple[str, ...]) -> list[Comparison]:
     ours, static, again = f"ours-{kind}", f"static-{kind}", f"static-{kind}-again"
+    names = [f"{other}-{kind}" for other in others]
+    contrasts = [
+        Comparison(f"{what}, {label}: ours / {other}", ours, (name,), metric=metric)
+        for other, name in zip(others, names, strict=True)
+        for what, metric in _METRICS
+    ]
+    if names:
+        contrasts.insert(
+            0,
+            Comparison(
+                f"throughput, {label}: ours / the best of the others",
+                ours,
+                (static, *names),
+                1.0,
+                metric="rate",
+                noise=(static, again),
+            ),
+        )
     return [
         Comparison(
             f"throughput, {label}: ours / nginx static",
@@ -121,11 +193,17 @@ def _comparisons(kind: str, label: str) -> list[Comparison]:
             static,
             (again,),
         ),
+        *contrasts,
     ]
 
 
 def _entries(
-    setting: Setting, store: IdStore, kind: str, label: str, certificate: Path | None
+    setting: Setting,
+    store: IdStore,
+    kind: str,
+    label: str,
+    certificate: Path | None,
+    load: LoadGenerator | None = None,
 ) -> list[Entry]:
     files = store.files
     static = [
@@ -148,7 +226,99 @@ def _entries(
         http=cache_zone(_ZONE),
         certificate=certificate,
     )
-    return [
-        *static,
-        cached_entry(setting, nginx, store, f"{label}: ours, record cached"),
+    ours = cached_entry(setting, nginx, store, f"{label}: ours, record cached")
+    return [replace(entry, load=load) for entry in (*static, ours)]
+
+
+def _others(
+    setting: Setting,
+    files: FileSet,
+    kind: str,
+    label: str,
+    load: LoadGenerator | None = None,
+) -> list[Entry]:
+    core, directory = setting.nginx.worker_core, files.directory
+    descriptors = setting.nginx.descriptors
+
+    def name(system: str) -> str:
+        return f"{system}-{kind}"
+
+    contestants: list[tuple[Contestant, str, str | None]] = [
+        (
+            lighttpd.lighttpd(
+                name("lighttpd"), core, directory, descriptors, "inotify"
+            ),
+            "lighttpd",
+            lighttpd.missing(),
+        ),
+        (h2o.h2o(name("h2o"), core, directory), "h2o", h2o.missing()),
+        (
+            apache.apache(
+                name("apache"),
+                core,
+                lambda address, own: apache.files(directory),
+                modules=("alias",),
+            ),
+            "Apache 2.4, event",
+            apache.missing("alias"),
+        ),
+        (
+            Stack(name("varnish"), _varnish(setting, files)),
+            "Varnish, from memory",
+            varnish.missing(),
+        ),
+        (
+            applications.node(name("node"), core, directory),
+            "Node, stream",
+            applications.node_missing(),
+        ),
+        (
+            Stack(name("sinatra"), _sinatra(setting, files)),
+            "nginx, unicorn, Sinatra",
+            applications.sinatra_missing(),
+        ),
     ]
+    return [
+        Entry(
+            contestant,
+            PathWorkload(files),
+            f"{label}: {title}",
+            "other",
+            missing=missing,
+            load=load,
+        )
+        for contestant, title, missing in contestants
+    ]
+
+
+def _varnish(setting: Setting, files: FileSet) -> Callable[[], Parts]:
+    def parts() -> Parts:
+        origin = Nginx("origin", setting.nginx, static_server(files))
+        front = varnish.varnish(
+            "varnish", setting.nginx.worker_core, lambda: origin.address, "256m"
+        )
+        return front, [origin]
+
+    return parts
+
+
+def _sinatra(setting: Setting, files: FileSet) -> Callable[[], Parts]:
+    def parts() -> Parts:
+        back = applications.sinatra(
+            "unicorn", setting.nginx.worker_core, files.directory
+        )
+
+        def server() -> str:
+            address = back.address
+            return (
+                "location /files/ {\n"
+                f"    proxy_pass http://{address.host}:{address.port};\n"
+                "    proxy_set_header Host $host;\n"
+                "    proxy_buffers 72 64k;\n"
+                "    proxy_busy_buffers_size 128k;\n"
+                "}\n"
+            )
+
+        return Nginx("front", setting.nginx, server), [back]
+
+    return parts

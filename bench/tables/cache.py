@@ -10,10 +10,8 @@ from bench.tables.parts import (
     cache_zone,
     cached_entry,
     direct_server,
-    open_file_cache,
     redirect_server,
-    static_entry,
-    static_server,
+    static_entries,
 )
 from bench.workload import FixedWorkload, IdWorkload, PathWorkload
 
@@ -57,7 +55,7 @@ def table(setting: Setting) -> Table:
         title="A hit with the body from memory: files of 1 to 9 KB",
         about=_ABOUT.format(files=FILES),
         entries=[
-            *_static(setting, files),
+            *static_entries(setting, files),
             *_lighttpd(setting, files),
             *_ours(setting, store),
             *_floors(setting, store),
@@ -97,19 +95,6 @@ def _comparisons() -> list[Comparison]:
             "static-ofc",
             ("static-ofc-again",),
         ),
-    ]
-
-
-def _static(setting: Setting, files: FileSet) -> list[Entry]:
-    cached = static_server(files, open_file_cache(setting))
-    entries = [
-        ("static", "nginx static", "baseline", static_server(files)),
-        ("static-ofc", "nginx static, open_file_cache", "baseline", cached),
-        ("static-ofc-again", "the same again", "noise", cached),
-    ]
-    return [
-        static_entry(Nginx(name, setting.nginx, server), files, title, role)
-        for name, title, role, server in entries
     ]
 
 

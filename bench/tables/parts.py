@@ -102,6 +102,25 @@ def static_entry(
     return Entry(nginx, PathWorkload(files), title, role)
 
 
+def static_entries(setting: Setting, files: FileSet) -> list[Entry]:
+    """Return nginx static without and with open_file_cache, that one twice.
+
+    Args:
+        setting: of the table.
+        files: what is served by its paths.
+    """
+    cached = static_server(files, open_file_cache(setting))
+    entries = [
+        ("static", "nginx static", "baseline", static_server(files)),
+        ("static-ofc", "nginx static, open_file_cache", "baseline", cached),
+        ("static-ofc-again", "the same again", "noise", cached),
+    ]
+    return [
+        static_entry(Nginx(name, setting.nginx, server), files, title, role)
+        for name, title, role, server in entries
+    ]
+
+
 def cached_entry(
     setting: Setting,
     nginx: Nginx,

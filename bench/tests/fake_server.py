@@ -50,6 +50,11 @@ class Server:
                 if self._log:
                     print(path, file=self._log, flush=True)
                 answer, keep = await self._answer(int(path[1:]))
+                if keep and b"HTTP/1.0\r\n" in head:
+                    # As ab needs it, which speaks HTTP/1.0.
+                    answer = answer.replace(
+                        b"\r\n", b"\r\nConnection: keep-alive\r\n", 1
+                    )
                 writer.write(answer)
                 await writer.drain()
                 if not keep:

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -163,7 +164,7 @@ def test_missing_contestant_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_load_that_went_wrong_is_refused_though_each_check_is_right(
-    change: dict[str, int], reason: str, tmp_path: Path
+    change: dict[str, Any], reason: str, tmp_path: Path
 ) -> None:
     right = replace(load_result(1_000), bytes=1_000 * 544)
     entry = Entry(FakeContestant("a"), Numbers(), "a", "ours")

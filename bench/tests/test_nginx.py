@@ -66,7 +66,7 @@ def test_two_workers_have_a_core_each_and_both_serve(
     workload = PathWorkload(files)
     entry = Entry(nginx, workload, "two", "baseline")
     load = Wrk((CORES[0], CORES[-1]), 64)
-    plan = replace(_PLAN, exclusive=False)
+    plan = replace(_PLAN, exclusive=False, fair=True)
     seen: list[set[int]] = []
 
     class Looking(Quiet):

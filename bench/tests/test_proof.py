@@ -61,3 +61,11 @@ def test_anything_else_is_refused(
 def test_errors_under_load_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ContestantError, match="errors under load"):
         _prove(tmp_path, ["lmdb HIT"] * 100, status_errors=1)
+
+
+def test_so_many_strays_are_accepted_and_no_more(tmp_path: Path) -> None:
+    logging = _Logging(tmp_path / "log", ["yes"] * 97 + ["no"] * 3)
+    load = FixedLoad(load_result(100))
+    assert prove(logging, "yes", load, [], 3).lines == {"yes": 97, "no": 3}
+    with pytest.raises(ContestantError, match="'no': 3"):
+        prove(logging, "yes", load, [], 2)

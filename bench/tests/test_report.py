@@ -200,3 +200,21 @@ def test_finding_without_bars_has_no_plot(tmp_path: Path) -> None:
 def test_markers_that_do_not_match_are_an_error(document: str) -> None:
     with pytest.raises(ValueError, match="do not match"):
         replace_section(document, "x", "new")
+
+
+def test_figures_that_cannot_be_compared_are_not_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn: list[str] = []
+
+    def draw_bars(rows: list[Row], *_: object, **__: object) -> list[Path]:
+        drawn.extend(row.label for row in rows)
+        return []
+
+    monkeypatch.setattr("bench.report.draw_bars", draw_bars)
+    record = _record(tmp_path)
+    places = Places(tmp_path / "results", tmp_path / "b.md", tmp_path)
+    write(replace(record, table=replace(record.table, unplotted=["ours"])), places)
+    assert drawn == [record.outcomes["good"].title]
+    write(record, places)
+    assert record.outcomes["ours"].title in drawn
