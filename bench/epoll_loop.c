@@ -2,10 +2,10 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * The floor of the benchmark's table "cache": a loop around epoll_wait() that
- * writes answers which are ready, head and body in one piece, in memory.
+ * The floor of some of the benchmark's tables: a loop around epoll_wait() that
+ * writes answers which are ready, head and body in one piece, from memory.
  *
- *     epoll_loop PORT ANSWERS [kept]
+ *     epoll_loop PORT ANSWERS [kept|sendfile]
  *
  * ANSWERS is a file of a line of decimal lengths, and then the answers of
  * these lengths without anything between them.  With one answer nothing is
@@ -13,21 +13,25 @@
  * eight digits after "GET /file/" are the answer's number, made as dataset.py
  * does.  With "kept" there are two: one for the first request of a connection,
  * one for those that follow, so that a server that asks this one can log
- * whether it kept the connection.  GET without a body over keep-alive
- * connections, which is what a benchmark sends; anything else closes the
- * connection.
+ * whether it kept the connection.  With "sendfile" answers are not read into
+ * memory but sent from their file by sendfile().  GET without a body over
+ * keep-alive connections, which is what a benchmark sends; anything else closes
+ * the connection.
  */
 
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -43,14 +47,14 @@
 
 
 typedef struct {
-    char    *data;
+    off_t    offset;
     size_t   len;
 } answer_t;
 
 
 typedef struct {
     size_t   used;
-    char    *rest;
+    off_t    offset;
     size_t   left;
     size_t   answered;
     char     request[REQUEST];
@@ -58,6 +62,7 @@ typedef struct {
 
 
 static void load(char *name);
+static char *contents(size_t size);
 static int listener(int port);
 static void take(int ep, int fd);
 static void readable(int ep, int fd, conn_t *c);
@@ -71,7 +76,10 @@ static void die(const char *what);
 
 static answer_t  *answers;
 static size_t     nanswers;
+static int        file;
+static char      *memory;
 static int        kept;
+static int        from_file;
 static conn_t    *conns[CONNECTIONS];
 
 
@@ -82,10 +90,15 @@ main(int argc, char **argv)
     struct epoll_event  events[EVENTS];
 
     kept = (argc == 4 && strcmp(argv[3], "kept") == 0);
+    from_file = (argc == 4 && strcmp(argv[3], "sendfile") == 0);
 
-    if (argc != 3 + kept) {
-        fprintf(stderr, "usage: epoll_loop PORT ANSWERS [kept]\n");
+    if (argc != 3 + kept + from_file) {
+        fprintf(stderr, "usage: epoll_loop PORT ANSWERS [kept|sendfile]\n");
         return 2;
+    }
+
+    if (signal(SIGPIPE, SIG_IGN) == SIG_ERR) {
+        die("signal()");
     }
 
     load(argv[2]);
@@ -131,19 +144,20 @@ main(int argc, char **argv)
 static void
 load(char *name)
 {
-    int     c;
-    FILE   *file;
-    size_t  i, len, room;
+    int      c;
+    FILE    *stream;
+    off_t    end;
+    size_t   i, len, room;
 
-    file = fopen(name, "rb");
-    if (file == NULL) {
+    stream = fopen(name, "rb");
+    if (stream == NULL) {
         die(name);
     }
 
     room = 0;
 
     do {
-        if (fscanf(file, "%zu", &len) != 1) {
+        if (fscanf(stream, "%zu", &len) != 1) {
             die("lengths");
         }
 
@@ -156,21 +170,52 @@ load(char *name)
         }
 
         answers[nanswers++].len = len;
-        c = getc(file);
+        c = getc(stream);
 
     } while (c == ' ');
 
-    for (i = 0; i < nanswers; i++) {
-        answers[i].data = malloc(answers[i].len);
+    end = ftello(stream);
 
-        if (answers[i].data == NULL
-            || fread(answers[i].data, answers[i].len, 1, file) != 1)
-        {
-            die("answers");
+    for (i = 0; i < nanswers; i++) {
+        answers[i].offset = end;
+        end += answers[i].len;
+    }
+
+    fclose(stream);
+
+    file = open(name, O_RDONLY | O_CLOEXEC);
+
+    if (file == -1 || lseek(file, 0, SEEK_END) != end) {
+        die("answers");
+    }
+
+    if (!from_file) {
+        memory = contents(end);
+    }
+}
+
+
+static char *
+contents(size_t size)
+{
+    char     *data;
+    size_t    got;
+    ssize_t   n;
+
+    data = malloc(size);
+    if (data == NULL) {
+        die("malloc()");
+    }
+
+    for (got = 0; got < size; got += n) {
+        n = pread(file, data + got, size - got, got);
+
+        if (n <= 0) {
+            die("pread()");
         }
     }
 
-    fclose(file);
+    return data;
 }
 
 
@@ -296,7 +341,7 @@ answer(int ep, int fd, conn_t *c)
         memmove(c->request, c->request + len, c->used);
     }
 
-    c->rest = a->data;
+    c->offset = a->offset;
     c->left = a->len;
 
     if (flush(ep, fd, c) == 0) {
@@ -314,7 +359,13 @@ flush(int ep, int fd, conn_t *c)
 {
     ssize_t  n;
 
-    n = send(fd, c->rest, c->left, MSG_NOSIGNAL);
+    if (from_file) {
+        n = sendfile(fd, file, &c->offset, c->left);
+
+    } else {
+        n = send(fd, memory + c->offset, c->left, 0);
+        c->offset += (n > 0) ? n : 0;
+    }
 
     if (n == -1 && errno != EAGAIN && errno != EINTR) {
         close_conn(fd);
@@ -322,7 +373,6 @@ flush(int ep, int fd, conn_t *c)
     }
 
     if (n > 0) {
-        c->rest += n;
         c->left -= n;
     }
 

@@ -45,7 +45,12 @@ def answer(body: bytes) -> bytes:
 
 
 def epoll_loop(
-    name: str, core: int, bodies: Callable[[], Iterable[bytes]], about: str
+    name: str,
+    core: int,
+    bodies: Callable[[], Iterable[bytes]],
+    about: str,
+    *,
+    sendfile: bool = False,
 ) -> Single:
     """Make the loop; it is compiled when it is configured.
 
@@ -55,32 +60,14 @@ def epoll_loop(
         bodies: one that answers everything, or one for each ID of 10,000,000
             and up, evenly spaced.
         about: what it answers, for the record.
+        sendfile: whether the answers are sent by ``sendfile()``, not from memory.
     """
-
-    def configuration(address: Address, directory: Path) -> str:
-        if not (directory / "epoll_loop").exists():
-            compiler.build(directory / "epoll_loop", [_SOURCE])
-            _write_answers(directory / "answers", bodies())
-        flags = " ".join(compiler.FLAGS)
-        return (
-            f"# cc {flags} -o epoll_loop bench/epoll_loop.c\n"
-            f"# epoll_loop {address.port} answers\n"
-            f"# {about}\n"
-        )
-
-    def argv(address: Address, directory: Path) -> list[str]:
-        return [
-            str(directory / "epoll_loop"),
-            str(address.port),
-            str(directory / "answers"),
-        ]
-
-    return Single(
+    return _loop(
         name,
         core,
-        argv=argv,
-        configuration=configuration,
-        complaints=lambda lines: [line for line in lines if line.strip()],
+        lambda: [answer(body) for body in bodies()],
+        [about],
+        ["sendfile"] if sendfile else [],
     )
 
 
@@ -95,34 +82,43 @@ def backend(name: str, core: int, version: str, body: bytes) -> Single:
         version: of HTTP, ``1.0`` or ``1.1``.
         body: of its answers.
     """
+    first, later = (
+        _BACKEND_HEAD.format(version=version, length=len(body), kept=kept)
+        for kept in ("no", "yes")
+    )
+    return _loop(
+        name,
+        core,
+        lambda: [head.encode() + body for head in (first, later)],
+        [line for line in later.splitlines() if line],
+        ["kept"],
+    )
 
+
+def _loop(
+    name: str,
+    core: int,
+    answers: Callable[[], Sequence[bytes]],
+    about: Sequence[str],
+    mode: Sequence[str],
+) -> Single:
     def configuration(address: Address, directory: Path) -> str:
         if not (directory / "epoll_loop").exists():
             compiler.build(directory / "epoll_loop", [_SOURCE])
-            _write(
-                directory / "answers",
-                [
-                    _BACKEND_HEAD.format(
-                        version=version, length=len(body), kept=kept
-                    ).encode()
-                    + body
-                    for kept in ("no", "yes")
-                ],
-            )
-        flags = " ".join(compiler.FLAGS)
-        head = _BACKEND_HEAD.format(version=version, length=len(body), kept="yes")
-        return (
-            f"# cc {flags} -o epoll_loop bench/epoll_loop.c\n"
-            f"# epoll_loop {address.port} answers kept\n"
-            + "".join(f"# {line}\n" for line in head.splitlines() if line)
-        )
+            _write(directory / "answers", answers())
+        lines = [
+            f"cc {' '.join(compiler.FLAGS)} -o epoll_loop bench/epoll_loop.c",
+            " ".join(["epoll_loop", str(address.port), "answers", *mode]),
+            *about,
+        ]
+        return "".join(f"# {line}\n" for line in lines)
 
     def argv(address: Address, directory: Path) -> list[str]:
         return [
             str(directory / "epoll_loop"),
             str(address.port),
             str(directory / "answers"),
-            "kept",
+            *mode,
         ]
 
     return Single(
@@ -132,10 +128,6 @@ def backend(name: str, core: int, version: str, body: bytes) -> Single:
         configuration=configuration,
         complaints=lambda lines: [line for line in lines if line.strip()],
     )
-
-
-def _write_answers(path: Path, bodies: Iterable[bytes]) -> None:
-    _write(path, [answer(body) for body in bodies])
 
 
 def _write(path: Path, answers: Sequence[bytes]) -> None:

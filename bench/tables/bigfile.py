@@ -5,7 +5,15 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from bench.contestants import Contestant, apache, applications, h2o, lighttpd, varnish
+from bench.contestants import (
+    Contestant,
+    apache,
+    applications,
+    epoll_loop,
+    h2o,
+    lighttpd,
+    varnish,
+)
 from bench.contestants.nginx import Nginx
 from bench.contestants.stack import Parts, Stack
 from bench.dataset import FileSet, IdStore, build_equal_files, build_store
@@ -21,7 +29,7 @@ from bench.tables.parts import (
     static_entry,
     static_server,
 )
-from bench.workload import PathWorkload
+from bench.workload import IdWorkload, PathWorkload
 
 SIZE = 4_200_000
 FILES = 20
@@ -44,6 +52,14 @@ has the other. httperf's receive buffers are of 256 KB: its own 16 KB are of a t
 before windows grew by themselves. Varnish keeps the files in its memory; Node sends a stream, as
 Express does; Sinatra is run by unicorn (two workers) behind nginx, as unicorn's
 documentation demands, with buffers that take a whole file.
+
+With `sendfile()` a server does not touch the data: the reader's copy is the only
+one, out of many small pages that no cache of the processor holds. A server that
+copies (Varnish, Node, Sinatra) spends several times the CPU, but leaves the reader
+warm data in few pieces; where both ends share one memory and the reader is the
+limit, that is faster, over a network it is not. Two floors show it: the same bare
+loop, once with `sendfile()` and once with `send()` from memory. The first is
+the best that a server with `sendfile()` can be here.
 
 The figure is the rate: {size:,} bytes times the requests a second. "Within noise"
 means: slower by no more than equal contestants differ from each other in the middle
@@ -82,8 +98,10 @@ def table(setting: Setting) -> Table:
         entries=[
             *_entries(setting, store, "plain", "wrk", None),
             *_others(setting, many, "plain", "wrk"),
+            *_floors(setting, store, "plain", "wrk"),
             *_entries(setting, single, "httperf", "httperf", None, httperf),
             *_others(setting, one, "httperf", "httperf", httperf),
+            *_floors(setting, single, "httperf", "httperf", httperf),
             *_entries(setting, store, "tls", "wrk, TLS", certificate),
         ],
         comparisons=[
@@ -172,6 +190,23 @@ def _comparisons(kind: str, label: str, others: tuple[str, ...]) -> list[Compari
                 noise=(static, again),
             ),
         )
+    if names:
+        contrasts += [
+            Comparison(
+                f"throughput, {label}: ours / a bare loop around sendfile()",
+                ours,
+                (f"sendfile-{kind}",),
+                1.0,
+                metric="rate",
+                noise=(static, again),
+            ),
+            Comparison(
+                f"throughput, {label}: that loop / the same with send()",
+                f"sendfile-{kind}",
+                (f"send-{kind}",),
+                metric="rate",
+            ),
+        ]
     return [
         Comparison(
             f"throughput, {label}: ours / nginx static",
@@ -288,6 +323,37 @@ def _others(
             load=load,
         )
         for contestant, title, missing in contestants
+    ]
+
+
+def _floors(
+    setting: Setting,
+    store: IdStore,
+    kind: str,
+    label: str,
+    load: LoadGenerator | None = None,
+) -> list[Entry]:
+    files = store.files
+
+    def bodies() -> list[bytes]:
+        return [files.body(index) for index in range(len(files.sizes))]
+
+    return [
+        Entry(
+            epoll_loop.epoll_loop(
+                f"{call}-{kind}",
+                setting.nginx.worker_core,
+                bodies,
+                f"the answers of all {len(files.sizes)} IDs",
+                sendfile=call == "sendfile",
+            ),
+            IdWorkload(store),
+            f"{label}: floor: epoll loop, {call}()",
+            "floor",
+            missing=epoll_loop.missing(),
+            load=load,
+        )
+        for call in ("sendfile", "send")
     ]
 
 

@@ -81,12 +81,17 @@ def test_loop_with_one_answer_gives_it_to_all(files: FileSet, start: Starter) ->
     assert loop.complaints() == []
 
 
+@pytest.mark.parametrize("sendfile", [False, True])
 def test_loop_with_all_answers_gives_each_id_its_own(
-    files: FileSet, start: Starter, tmp_path: Path
+    files: FileSet, start: Starter, tmp_path: Path, sendfile: bool
 ) -> None:
     store = build_store(tmp_path / "data", files, 10, 10)
     bodies = [files.body(i) for i in range(10)]
-    loop = start(epoll_loop.epoll_loop("loop", CORES[0], lambda: bodies, "all"))
+    loop = start(
+        epoll_loop.epoll_loop(
+            "loop", CORES[0], lambda: bodies, "all", sendfile=sendfile
+        )
+    )
     verify(loop.address, IdWorkload(store), range(10), "test")
 
 
@@ -105,9 +110,16 @@ def test_loop_takes_requests_in_pieces_and_in_a_row(start: Starter) -> None:
         assert stream.read(3 * len(expected)) == 3 * expected
 
 
-def test_loop_sends_an_answer_larger_than_the_socket_takes(start: Starter) -> None:
+@pytest.mark.parametrize("sendfile", [False, True])
+def test_loop_sends_an_answer_larger_than_the_socket_takes(
+    start: Starter, sendfile: bool
+) -> None:
     body = b"y" * 20_000_000
-    loop = start(epoll_loop.epoll_loop("loop", CORES[0], lambda: [body], "one"))
+    loop = start(
+        epoll_loop.epoll_loop(
+            "loop", CORES[0], lambda: [body], "one", sendfile=sendfile
+        )
+    )
     expected = epoll_loop.answer(body)
     with socket.create_connection((loop.address.host, loop.address.port)) as client:
         client.settimeout(10)
