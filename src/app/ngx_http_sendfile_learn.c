@@ -37,6 +37,8 @@ static ngx_int_t ngx_http_sendfile_learn_name(ngx_http_request_t *r,
 static ngx_int_t ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_learn_t *learn,
     ngx_str_t *other);
+static ngx_int_t ngx_http_sendfile_learn_host(ngx_http_request_t *r,
+    ngx_str_t *host);
 static u_char *ngx_http_sendfile_learn_part(u_char *p, ngx_str_t *s);
 static ngx_int_t ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
@@ -417,9 +419,9 @@ ngx_http_sendfile_learn_name(ngx_http_request_t *r,
 
 /*
  * Whatever an application may go by without saying so: the server and its
- * address, the host, the location, the URI as it is and as it came, the
- * arguments.  None of it has a null byte, except for a key that is none, the
- * last.
+ * address, the host, the header Host, which may be another than that of an
+ * absolute URI, the location, the URI as it is and as it came, the arguments.
+ * None of it has a null byte, except for a key that is none, the last.
  */
 
 static ngx_int_t
@@ -429,13 +431,17 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
 {
     u_char                    *p;
     nsf_str_t                 *scope;
-    ngx_str_t                  unparsed, place;
+    ngx_str_t                  host, unparsed, place;
     ngx_http_core_srv_conf_t  *cscf;
     ngx_http_core_loc_conf_t  *clcf;
     u_char                     number[NGX_INT_T_LEN];
 
     cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (ngx_http_sendfile_learn_host(r, &host) != NGX_OK) {
+        return NGX_DECLINED;
+    }
 
     ngx_str_null(&unparsed);
 
@@ -457,6 +463,7 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     scope->len = 1 + cscf->server_name.len
                  + 1 + r->connection->listening->addr_text.len
                  + 1 + r->headers_in.server.len
+                 + 1 + host.len
                  + 1 + clcf->name.len
                  + 1 + place.len
                  + 1 + r->uri.len
@@ -476,6 +483,7 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     p = ngx_http_sendfile_learn_part(p,
                                      &r->connection->listening->addr_text);
     p = ngx_http_sendfile_learn_part(p, &r->headers_in.server);
+    p = ngx_http_sendfile_learn_part(p, &host);
     p = ngx_http_sendfile_learn_part(p, &clcf->name);
     p = ngx_http_sendfile_learn_part(p, &place);
     p = ngx_http_sendfile_learn_part(p, &r->uri);
@@ -484,6 +492,40 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     (void) ngx_http_sendfile_learn_part(p, other);
 
     return NGX_OK;
+}
+
+
+/*
+ * The header Host as it came; NGX_DECLINED: there are several, of which nginx
+ * before 1.23 takes the first, and an application may take another.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
+{
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    n = 0;
+    ngx_str_null(host);
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+
+            if (h[i].key.len == 4
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "host", 4) == 0)
+            {
+                *host = h[i].value;
+                n++;
+            }
+        }
+    }
+
+    return (n > 1) ? NGX_DECLINED : NGX_OK;
 }
 
 
@@ -580,6 +622,12 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
 
     if (slcf->stale_conf) {
         r->loc_conf = slcf->stale_conf;
+
+        /* a location that an error_page has led to has none of its own, but
+         * these */
+
+        learn->error_page = r->error_page;
+        r->error_page = 0;
     }
 
     return NGX_DECLINED;
@@ -738,7 +786,7 @@ ngx_http_sendfile_learn_failed(ngx_http_request_t *r)
     ngx_http_update_location_config(r);
 
     r->content_handler = NULL;
-    r->error_page = 0;
+    r->error_page = learn->error_page;
 
     if (learn->stale == NULL || learn->followed) {
         return code;

@@ -91,6 +91,7 @@ struct ngx_http_sendfile_learn_s {
     unsigned                        by_uri:1;
 
     unsigned                        keepalive:1;
+    unsigned                        error_page:1;
     unsigned                        updating:1;
     unsigned                        waiting:1;
     unsigned                        woken:1;
@@ -100,6 +101,9 @@ struct ngx_http_sendfile_learn_s {
 
     /* the application has named a file, and nginx goes there */
     unsigned                        followed:1;
+
+    /* its answer says nothing of a GET of the whole */
+    unsigned                        aside:1;
     unsigned                        settled:1;
 };
 

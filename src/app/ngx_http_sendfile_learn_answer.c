@@ -72,17 +72,20 @@ static const char *
 ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn, nsf_target_t *kept)
 {
-    ngx_uint_t        i;
+    ngx_uint_t        i, status;
     const char       *reason;
     nsf_lifetime_t    lifetime;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
 
+    status = r->upstream->headers_in.status_n;
+    learn->aside = !ngx_http_sendfile_learn_revoked(learn, status);
+
     if (!learn->get) {
         return "the request is not GET";
     }
 
-    if (r->upstream->headers_in.status_n != NGX_HTTP_OK) {
+    if (status != NGX_HTTP_OK) {
         return "the status is not 200";
     }
 
@@ -237,7 +240,7 @@ void
 ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered)
 {
-    ngx_uint_t                  status;
+    ngx_uint_t                  sent, status;
     ngx_http_sendfile_learn_t  *learn;
 
     learn = ctx->learn;
@@ -262,14 +265,18 @@ ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
             learn->refusal = "redirect to another ID";
         }
 
-        if (learn->refusal == NULL
-            && (!delivered || !ngx_http_sendfile_learn_sent(r)))
-        {
+        sent = delivered && ngx_http_sendfile_learn_sent(r);
+
+        if (learn->refusal == NULL && !sent) {
             learn->refusal = "the file was not sent";
         }
 
         if (learn->refusal) {
-            ngx_http_sendfile_learn_forget(learn);
+
+            if (!learn->aside || !sent) {
+                ngx_http_sendfile_learn_forget(learn);
+            }
+
             ngx_http_sendfile_learn_say(ctx, learn->refusal);
 
         } else {

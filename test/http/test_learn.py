@@ -22,7 +22,7 @@ import pytest
 
 from lib.accept import ACCEPT, STATIC, sendfile, use_gateway
 from lib.cache import STATUS, ZONE, Answer, purge, purge_all
-from lib.client import Connection, ConnectionClosed, Headers
+from lib.client import Connection, ConnectionClosed, Headers, Response
 from lib.compare import assert_same
 from lib.files import content
 from lib.gateway import Gateway, Lines, Said
@@ -681,6 +681,51 @@ def test_hosts(site: Site, web: Gateway) -> None:
         assert answer.response.body == body
         assert answer.entry.source == "learned"
     assert web.count() == len(hosts)
+
+
+def test_host_beside_an_absolute_uri(site: Site, web: Gateway) -> None:
+    """nginx goes by the URI, the application by Host: it cannot poison others."""
+    web.script = by_request(site)
+    passes = web.passes()
+    site.variables["PASS"] = f"proxy_set_header Host $http_host; {passes}"
+    nginx = start(site)
+
+    def answer(line: str, host: str) -> Response:
+        with nginx.connect() as connection:
+            request = f"GET {line} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            connection.send(request.encode())
+            return connection.read_response()
+
+    kinds = [
+        ("http://localhost/a", "evil"),
+        ("http://localhost/a", "localhost"),
+        ("/a", "localhost:81"),
+        ("/a", "localhost"),
+    ]
+    bodies = [answer(*kind).body for kind in kinds]
+    assert bodies[1] == bodies[3]
+    assert len(set(bodies)) == web.count() == 3
+    assert [answer(*kind).body for kind in kinds] == bodies
+    assert web.count() == 3
+
+
+def test_two_hosts(site: Site, web: Gateway) -> None:
+    """Of two Host lines the application may take either: nothing is learned."""
+    web.script = by_request(site)
+    nginx = start(site)
+    twice = b"GET /a HTTP/1.1\r\nHost: localhost\r\nHost: evil\r\n\r\n"
+    statuses = []
+    for _ in range(2):
+        with nginx.connect() as connection:
+            connection.send(twice)
+            statuses.append(connection.read_response().status)
+    if statuses == [400, 400]:
+        # nginx 1.23 and newer refuses it
+        assert web.count() == 0
+        return
+    assert statuses == [200, 200]
+    assert web.count() == 2
+    assert source(nginx) == "app"
 
 
 def test_locations(site: Site, web: Gateway) -> None:
@@ -1639,6 +1684,29 @@ def test_file_that_is_taken_away(site: Site, web: Gateway, status: int) -> None:
         assert ask(nginx).response.status == 502
 
 
+@pytest.mark.parametrize("aside", ["HEAD", "206"])
+def test_answers_that_say_nothing_of_it(site: Site, web: Gateway, aside: str) -> None:
+    """HEAD, or a part, confirmed by the application takes nothing back."""
+    status = 206 if aside == "206" else 200
+    method = "HEAD" if aside == "HEAD" else "GET"
+    web.answers["/a"] = sendfile(write(site), SECOND)
+    nginx = start(site)
+    assert_learned(nginx, web)
+    web.answers["/a"] = sendfile(write(site), SECOND, status=status)
+
+    def expired() -> bool:
+        answer = ask(nginx, "/a", method=method)
+        assert answer.response.status == 200
+        return answer.entry.source == "app"
+
+    wait_until(expired, what="the end of its time")
+    web.answers["/a"] = Said(drop=0)
+    for _ in range(3):
+        answer = ask(nginx)
+        assert answer.said == ("STALE", "learned")
+        site.assert_file(answer.response, 1, SIZE)
+
+
 # an application that is down
 
 
@@ -1782,6 +1850,28 @@ def test_error_pages_while_down(site: Site, web: Gateway) -> None:
         return (response.status, response.body) == (502, b"the page")
 
     wait_until(gone, what="the page")
+
+
+def test_down_behind_an_error_page(site: Site, web: Gateway) -> None:
+    """A location that an error_page leads to has what it has learned, too."""
+    web.answers["/a"] = sendfile(write(site), SECOND)
+    nginx = start(
+        site,
+        "location / { root %%HTML%%; error_page 404 = @app; }"
+        f" location @app {{ {LEARN} %%ACCEPT%% %%PASS%% }} {STATIC} %%INTERNAL%%"
+        f" {STATUS}",
+    )
+    assert_learned(nginx, web)
+    web.answers["/a"] = Said(drop=0)
+
+    def stale() -> bool:
+        answer = ask(nginx)
+        site.assert_file(answer.response, 1, SIZE)
+        return answer.said == ("STALE", "learned")
+
+    wait_until(stale, what="the end of its time")
+    site.files.path(NAME).unlink()
+    wait_until(lambda: ask(nginx).response.status == 502, what="the error")
 
 
 # purging
