@@ -21,6 +21,8 @@ static ngx_uint_t ngx_http_sendfile_fallback_text(ngx_str_t *to,
 static ngx_int_t ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to);
+static ngx_int_t ngx_http_sendfile_fallback_args(ngx_http_request_t *r,
+    ngx_str_t *args);
 static void ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx);
 static ngx_uint_t ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
@@ -185,6 +187,10 @@ ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     if (has_args) {
         ngx_http_split_args(r, to, &args);
 
+        if (ngx_http_sendfile_fallback_args(r, &args) != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
     } else {
         args = r->args;
     }
@@ -193,6 +199,55 @@ ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
     ngx_http_finalize_request(r, NGX_DONE);
 
     return NGX_DONE;
+}
+
+
+/*
+ * What a variable has brought into the arguments may become a line of a
+ * request to an upstream: spaces and control bytes are escaped.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_fallback_args(ngx_http_request_t *r, ngx_str_t *args)
+{
+    u_char  *p, *escaped;
+    size_t   i, n;
+
+    static u_char  hex[] = "0123456789ABCDEF";
+
+    n = 0;
+
+    for (i = 0; i < args->len; i++) {
+        n += (args->data[i] <= 0x20 || args->data[i] == 0x7f);
+    }
+
+    if (n == 0) {
+        return NGX_OK;
+    }
+
+    escaped = ngx_pnalloc(r->pool, args->len + 2 * n);
+    if (escaped == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = escaped;
+
+    for (i = 0; i < args->len; i++) {
+
+        if (args->data[i] > 0x20 && args->data[i] != 0x7f) {
+            *p++ = args->data[i];
+            continue;
+        }
+
+        *p++ = '%';
+        *p++ = hex[args->data[i] >> 4];
+        *p++ = hex[args->data[i] & 0xf];
+    }
+
+    args->data = escaped;
+    args->len = p - escaped;
+
+    return NGX_OK;
 }
 
 

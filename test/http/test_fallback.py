@@ -142,6 +142,32 @@ def test_uri_with_arguments(site: Site, uri: str, target: str) -> None:
     assert nginx.get("/file/1?a=b").text.rstrip("?\n") == f"app GET {target}"
 
 
+@pytest.mark.parametrize(
+    ("sent", "seen"),
+    [
+        ("a%20b", "a%20b"),
+        ("a%0d%0aX-Evil:%201", "a%0D%0AX-Evil:%201"),
+        ("a%7f%01", "a%7F%01"),
+        ("%E3%81%82", "\xe3\x81\x82"),
+    ],
+)
+def test_bytes_of_a_variable_in_arguments(site: Site, sent: str, seen: str) -> None:
+    """They do not end the line of the request to the application."""
+    nginx = site.start(
+        r"""
+        location ~ ^/file/(?<id>\d+)/(?<rest>[\s\S]*)$ {
+            http_sendfile on; http_sendfile_key $id;
+            http_sendfile_fallback /app/missing?u=$rest;
+        }
+        location /app/ { proxy_pass http://%%APP%%; }
+        """
+    )
+    assert nginx.get(f"/file/1/{sent}").status == 200
+    request = site.app.only_request()
+    assert request.target == f"/app/missing?u={seen}"
+    assert request.header("X-Evil") is None
+
+
 def test_uri_keeps_method_and_body(site: Site) -> None:
     """A URI gets the method and the body, too."""
     nginx = start(
