@@ -137,6 +137,9 @@ typedef struct {
     ngx_str_t                           redirect;
 
     unsigned                            has_status:1;
+
+    /* a subrequest's list of headers is its parent's no more */
+    unsigned                            own_headers:1;
 } ngx_http_sendfile_mrb_ctx_t;
 
 
@@ -231,6 +234,11 @@ extern ngx_str_t  ngx_http_sendfile_mrb_prelude;
 
 void ngx_http_sendfile_mrb_set_out(mrb_state *mrb, ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *value);
+
+/* raises, if these are no arguments of a URI */
+
+void ngx_http_sendfile_mrb_check_args(mrb_state *mrb, u_char *args,
+    size_t len);
 
 /* the value of one of nginx's variables, nil if it has none */
 

@@ -152,7 +152,14 @@ ngx_http_sendfile_mrb_access_handler(ngx_http_request_t *r)
                                           : ctx->status;
 
     } else {
-        rc = ngx_http_sendfile_mrb_send(r, ctx);
+
+        /* or a body would be the connection's next request */
+
+        rc = ngx_http_discard_request_body(r);
+
+        if (rc == NGX_OK) {
+            rc = ngx_http_sendfile_mrb_send(r, ctx);
+        }
     }
 
     if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {

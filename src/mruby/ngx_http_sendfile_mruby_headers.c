@@ -52,6 +52,8 @@ static void ngx_http_sendfile_mrb_add_out(mrb_state *mrb,
     ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
 static void ngx_http_sendfile_mrb_set_type(ngx_http_request_t *r,
     ngx_str_t *value);
+static void ngx_http_sendfile_mrb_own_in(mrb_state *mrb,
+    ngx_http_request_t *r);
 static void ngx_http_sendfile_mrb_drop_in(mrb_state *mrb,
     ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *unused);
 static void ngx_http_sendfile_mrb_remove(mrb_state *mrb, ngx_list_t *list,
@@ -464,6 +466,56 @@ ngx_http_sendfile_mrb_set_type(ngx_http_request_t *r, ngx_str_t *value)
 
 
 /*
+ * A subrequest begins with its parent's list, or so it seems: the elements are
+ * the parent's, and so is the part that a new one would go to.
+ */
+
+static void
+ngx_http_sendfile_mrb_own_in(mrb_state *mrb, ngx_http_request_t *r)
+{
+    u_char                       *p, *elts;
+    ngx_uint_t                    n;
+    ngx_list_t                   *list;
+    ngx_list_part_t              *part;
+    ngx_http_sendfile_mrb_ctx_t  *ctx;
+
+    if (r == r->main) {
+        return;
+    }
+
+    ctx = ngx_http_sendfile_mrb_ctx(r);
+    if (ctx == NULL) {
+        mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
+    }
+
+    if (ctx->own_headers) {
+        return;
+    }
+
+    list = &r->headers_in.headers;
+
+    for (n = 0, part = &list->part; part; part = part->next) {
+        n += part->nelts;
+    }
+
+    elts = ngx_http_sendfile_mrb_palloc(mrb, (n + 4) * list->size);
+    ctx->own_headers = 1;
+
+    p = elts;
+
+    for (part = &list->part; part; part = part->next) {
+        p = ngx_cpymem(p, part->elts, part->nelts * list->size);
+    }
+
+    list->part.elts = elts;
+    list->part.nelts = n;
+    list->part.next = NULL;
+    list->last = &list->part;
+    list->nalloc = n + 4;
+}
+
+
+/*
  * nginx has pointers to the headers that it knows, and modules look at the
  * others by the list, whatever their hash: one that goes leaves the list, and
  * what still points to it finds an empty value.
@@ -477,6 +529,8 @@ ngx_http_sendfile_mrb_drop_in(mrb_state *mrb, ngx_http_request_t *r,
     ngx_list_t       *list;
     ngx_list_part_t  *part;
     ngx_table_elt_t  *h;
+
+    ngx_http_sendfile_mrb_own_in(mrb, r);
 
     list = &r->headers_in.headers;
 
@@ -568,6 +622,8 @@ ngx_http_sendfile_mrb_add_in(mrb_state *mrb, ngx_http_request_t *r,
 {
     u_char           *low;
     ngx_table_elt_t  *h;
+
+    ngx_http_sendfile_mrb_own_in(mrb, r);
 
     low = ngx_http_sendfile_mrb_palloc(mrb, name->len);
 

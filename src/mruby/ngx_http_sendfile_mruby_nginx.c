@@ -361,6 +361,7 @@ ngx_http_sendfile_mrb_configure(mrb_state *mrb, mrb_value self)
 static mrb_value
 ngx_http_sendfile_mrb_redirect_to(mrb_state *mrb, mrb_value self)
 {
+    u_char                       *args;
     mrb_int                       status;
     mrb_value                     to;
     ngx_str_t                     name, uri;
@@ -377,6 +378,14 @@ ngx_http_sendfile_mrb_redirect_to(mrb_state *mrb, mrb_value self)
     ngx_http_sendfile_mrb_copy(mrb, to, &uri);
 
     if (uri.len && (uri.data[0] == '/' || uri.data[0] == '@')) {
+
+        args = ngx_strlchr(uri.data, uri.data + uri.len, '?');
+
+        if (args) {
+            ngx_http_sendfile_mrb_check_args(mrb, args,
+                                             uri.data + uri.len - args);
+        }
+
         ctx->redirect = uri;
         return self;
     }

@@ -174,10 +174,25 @@ ngx_http_sendfile_mrb_args(mrb_state *mrb, mrb_value self)
 }
 
 
+/* they may become a line of a request to an upstream */
+
+void
+ngx_http_sendfile_mrb_check_args(mrb_state *mrb, u_char *args, size_t len)
+{
+    size_t  i;
+
+    for (i = 0; i < len; i++) {
+        if (args[i] <= 0x20 || args[i] == 0x7f) {
+            mrb_raise(mrb, E_ARGUMENT_ERROR,
+                      "space or control byte in arguments");
+        }
+    }
+}
+
+
 static mrb_value
 ngx_http_sendfile_mrb_set_args(mrb_state *mrb, mrb_value self)
 {
-    size_t               i;
     mrb_value            value;
     ngx_str_t            args;
     ngx_http_request_t  *r;
@@ -188,14 +203,7 @@ ngx_http_sendfile_mrb_set_args(mrb_state *mrb, mrb_value self)
 
     ngx_http_sendfile_mrb_copy(mrb, value, &args);
 
-    /* they may become a line of a request */
-
-    for (i = 0; i < args.len; i++) {
-        if (args.data[i] <= 0x20 || args.data[i] == 0x7f) {
-            mrb_raise(mrb, E_ARGUMENT_ERROR,
-                      "space or control byte in arguments");
-        }
-    }
+    ngx_http_sendfile_mrb_check_args(mrb, args.data, args.len);
 
     r->args = args;
     r->valid_unparsed_uri = 0;

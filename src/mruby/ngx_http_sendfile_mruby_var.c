@@ -143,6 +143,10 @@ ngx_http_sendfile_mrb_var_assign(mrb_state *mrb, const char *name, size_t len,
     value = mrb_obj_as_string(mrb, value);
     ngx_http_sendfile_mrb_copy(mrb, value, &s);
 
+    if (len == 4 && ngx_memcmp(low, "args", 4) == 0) {
+        ngx_http_sendfile_mrb_check_args(mrb, s.data, s.len);
+    }
+
     if (v->set_handler) {
         vv = ngx_http_sendfile_mrb_palloc(mrb,
                                           sizeof(ngx_http_variable_value_t));

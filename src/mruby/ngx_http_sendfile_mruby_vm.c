@@ -210,6 +210,10 @@ ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
     if (error) {
         ngx_log_error(NGX_LOG_ERR, vm->log, 0,
                       "mruby: \"%V\" cannot be loaded", &script->name);
+
+        /* of a watched file: to be read again */
+        script->uniq = 0;
+
         return NGX_ERROR;
     }
 

@@ -463,6 +463,36 @@ def test_headers_in_change(ruby: Site) -> None:
             assert seen.all(name) == [text]
 
 
+def test_headers_in_of_a_subrequest(ruby: Site) -> None:
+    """They are its own: its parent's stay what they are."""
+    code = """
+        h = Nginx::Headers_in.new
+        h["X-Auth"] = "secret"
+        h.delete("Cookie")
+        h["X-Both"] = "changed"
+    """
+    nginx = ruby.start(
+        "location /page { auth_request /check; proxy_pass http://%%APP%%; }"
+        "location /check { mruby_set_code $changed '" + code + "';"
+        " proxy_pass http://%%APP%%; proxy_pass_request_body off; }"
+    )
+    for more in (0, 1, 3, 19, 20, 30):
+        filler = [(f"X-F{n}", str(n)) for n in range(more)]
+        begun = len(ruby.app.requests)
+        nginx.get("/page", [("Cookie", "a=1"), *filler, ("X-Both", "old")])
+        check, page = (
+            Response(0, request.headers, b"") for request in ruby.app.requests[begun:]
+        )
+        assert check.all("X-Auth") == ["secret"]
+        assert check.all("Cookie") == []
+        assert check.all("X-Both") == ["changed"]
+        assert page.all("X-Auth") == []
+        assert page.all("Cookie") == ["a=1"]
+        assert page.all("X-Both") == ["old"]
+        for name, text in filler:
+            assert check.all(name) == page.all(name) == [text]
+
+
 def test_headers_in_all_deleted(ruby: Site) -> None:
     """Even the last one goes, and others can follow."""
     nginx = ruby.start(
@@ -580,6 +610,29 @@ def test_header_injection(
 def test_injection_by_other_ways(ruby: Site, code: str) -> None:
     """A type and a redirect are headers as well."""
     assert "control byte in header value" in error(ruby, code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'Nginx.redirect "/app?u=" + r.uri',
+        "Nginx::Var.new.args = r.uri",
+        'Nginx::Var.new.set("ARGS", r.uri)',
+        "r.args = r.uri",
+    ],
+)
+@pytest.mark.parametrize("byte", ["%0d%0aX-Evil:%201", "%20HTTP/1.0", "%7f"])
+def test_injection_into_the_line_of_a_request(ruby: Site, code: str, byte: str) -> None:
+    """Arguments have neither spaces nor control bytes."""
+    nginx = ruby.start(
+        content(f"r = Nginx::Request.new; {code}", "/")
+        + "location /app { proxy_pass http://%%APP%%; }"
+    )
+    before = len(ruby.app.requests)
+    assert nginx.get(f"/a{byte}").status == 500
+    (line,) = nginx.errors()
+    assert "space or control byte in arguments" in line
+    assert len(ruby.app.requests) == before
 
 
 def test_injection_from_the_client(ruby: Site) -> None:

@@ -180,6 +180,28 @@ def test_keepalive_after_each_kind_of_answer(ruby: Site) -> None:
             assert status == {"c": 404, "e": 204}.get(path, 200)
 
 
+def test_body_of_a_request_that_is_answered_at_once(ruby: Site) -> None:
+    """It is not the connection's next request."""
+    nginx = ruby.start(
+        "location /a { mruby_access_handler_code 'Nginx.return 204'; }"
+        "location /b { mruby_access_handler_code"
+        " 'Nginx.rputs \"no\"; Nginx.return 403'; }"
+        "location /c { mruby_access_handler_code 'Nginx.return 403'; }"
+        + content("Nginx.return 204", "/d")
+        + 'location /next { return 200 "next"; }'
+        + 'location /smuggled { return 200 "smuggled"; }'
+    )
+    body = b"GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+    head = "POST {} HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n"
+    for path in ("/a", "/b", "/c", "/d"):
+        with nginx.connect() as connection:
+            connection.send(head.format(path, len(body)).encode() + body)
+            assert connection.read_response().status in (204, 403)
+            connection.send(b"GET /next HTTP/1.1\r\nHost: a\r\n\r\n")
+            assert connection.read_response().body == b"next", path
+    assert not nginx.access_entries("/smuggled")
+
+
 def test_if_in_location(ruby: Site) -> None:
     """A handler in an "if", and one that an "if" inherits."""
     nginx = ruby.start(
