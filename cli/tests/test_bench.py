@@ -150,6 +150,7 @@ def test_result_as_json(oha: Oha, listed: Path) -> None:
     assert json.loads(done.stdout) == {
         "ok": False,
         "asked_rate": 100,
+        "unsent": 0,
         "requests": 203,
         "answers": 200,
         "seconds": 2.0,
@@ -197,7 +198,15 @@ def test_rate_that_was_not_reached_is_said(oha: Oha, listed: Path) -> None:
     oha.answers(report({"200": 120}))
     done = bench(oha, listed)
     assert done.returncode == 0
-    assert done.stderr == ("sendfilectl: 60 answers a second, 100 were asked for\n")
+    assert done.stderr == (
+        "sendfilectl: 60 answers a second, 100 were asked for; 80 of the requests"
+        " were never sent\n"
+    )
+    oha.answers(report({"200": 120}, {"timeout": 80}))
+    done = bench(oha, listed, "--json")
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["unsent"] == 0
+    assert done.stderr == "sendfilectl: 60 answers a second, 100 were asked for\n"
 
 
 def test_list_from_stdin(oha: Oha) -> None:
@@ -277,6 +286,8 @@ def test_no_durations(text: str, oha: Oha, listed: Path) -> None:
         ("--duration", "1s"),
         ("--rate", "1", "--duration", "soon"),
         ("--rate", "1", "--duration", "1s", "--connections", "0"),
+        ("--rate", "1", "--duration", "1s", "--timeout", "inf"),
+        ("--rate", "1", "--duration", "1s", "--timeout", "nan"),
     ],
 )
 def test_usage(more: tuple[str, ...], listed: Path) -> None:

@@ -919,6 +919,7 @@ def bench(
             "--timeout",
             metavar="SECONDS",
             min=0.001,
+            max=86_400,
             help="After so long a request has no answer.",
         ),
     ] = 5.0,
@@ -931,8 +932,9 @@ def bench(
     """Ask a server of yours for some URLs, at a fixed rate, with oha.
 
     The URLs are drawn at random. Latencies are measured from the moment at
-    which a request was due. Prints rate, latencies and status codes; the exit
-    code is 1 if a request had no answer, or one with status 400 or above.
+    which a request was due; those that wait for a connection when the time is
+    over are not sent, and counted. Prints rate, latencies and status codes; the
+    exit code is 1 if a request had no answer, or one with status 400 or above.
 
     \b
     Examples:
@@ -949,11 +951,15 @@ def bench(
         found = urls(src.file, src.label)
     out.on_interrupt(lambda: "nothing is known of the requests so far", dict)
     measured = run_bench(program, found, rate, length, connections, timeout, out)
-    short = not measured.errors and measured.rate < 0.95 * rate
-    out.doc({"ok": measured.good, "asked_rate": rate, **measured.document()})
+    unsent = measured.unsent(rate, length)
+    found_out = {"asked_rate": rate, "unsent": unsent, **measured.document()}
+    out.doc({"ok": measured.good, **found_out})
     for line in measured.lines():
         out.say(line)
-    if short:
-        out.warn(f"{measured.rate:.0f} answers a second, {rate} were asked for")
+    if measured.rate < 0.95 * rate:
+        dropped = f"; {unsent} of the requests were never sent" if unsent else ""
+        out.warn(
+            f"{measured.rate:.0f} answers a second, {rate} were asked for{dropped}"
+        )
     if not measured.good:
         raise typer.Exit(1)

@@ -73,6 +73,15 @@ class Measured:
         """Whether all were answered, and none with an error status."""
         return self.answers > 0 and not self.errors and max(self.statuses) < 400
 
+    def unsent(self, rate: int, duration_ms: int) -> int:
+        """How many requests were due, but dropped when the time was over.
+
+        Args:
+            rate: requests a second.
+            duration_ms: milliseconds for which they were due.
+        """
+        return max(0, rate * duration_ms // 1000 - self.requests)
+
     def document(self) -> dict[str, object]:
         """The same for JSON; latencies in milliseconds."""
         return {
