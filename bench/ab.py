@@ -13,6 +13,9 @@ from bench.process import Child
 
 _PATIENCE = 10
 _LONGEST = 300
+
+# Servers close a connection after some hundreds of answers.
+_KEPT = 0.9
 _FIELD = re.compile(
     r"^(?P<name>[A-Z][A-Za-z0-9 -]*):\s+(?P<value>[\d.]+)", re.MULTILINE
 )
@@ -92,6 +95,7 @@ class Ab:
                 output.read_text(errors="replace"),
                 percentiles.read_text() if percentiles.exists() else "",
                 code,
+                keep_alive=self._keep_alive,
             )
 
     def version(self) -> str:
@@ -107,18 +111,25 @@ class Ab:
         )
 
 
-def parse_ab(output: str, percentiles: str, code: int) -> LoadResult:
+def parse_ab(
+    output: str, percentiles: str, code: int, *, keep_alive: bool
+) -> LoadResult:
     """Read what ab printed.
 
     Args:
         output: its report.
         percentiles: the file of ``-e``: per cent and milliseconds.
         code: its exit code.
+        keep_alive: whether it asked for kept connections.
 
     Raises:
-        ContestantError: there is no report; ab stops where it cannot go on.
+        ContestantError: there is no report, as ab stops where it cannot go on;
+            or connections were to be kept, and many were not.
     """
-    found = {match["name"]: match["value"] for match in _FIELD.finditer(output)}
+    found: dict[str, str] = {}
+    for match in _FIELD.finditer(output):
+        # "Time per request" comes again, divided by the connections.
+        found.setdefault(match["name"], match["value"])
     if code != 0 or "Complete requests" not in found:
         said = " ".join(output.split())[-200:]
         raise ContestantError("ab", f"it gave up with exit code {code}: {said}")
@@ -129,6 +140,11 @@ def parse_ab(output: str, percentiles: str, code: int) -> LoadResult:
     rows = list(csv.reader(percentiles.splitlines()))[1:]
     latency = {int(percent): 1_000 * float(ms) for percent, ms in rows}
     requests = int(found["Complete requests"])
+    kept = int(found.get("Keep-Alive requests", "0"))
+    if keep_alive and not (connect + receive) and kept < _KEPT * requests:
+        raise ContestantError(
+            "ab", f"only {kept} of {requests} answers left the connection open"
+        )
     return LoadResult(
         requests=requests,
         bytes=int(found["HTML transferred"]),

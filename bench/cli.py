@@ -65,7 +65,7 @@ STUDIES: dict[str, Callable[[Setting, Means], Finding]] = {
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 CONNECTIONS = 64
-_PACKAGES = ("memcached", "libnginx-mod-http-lua", "lighttpd", "liblmdb0")
+_STUDY_PACKAGES = ("liblmdb0",)
 PATIENCE = 60
 
 FULL = Plan(rounds=14, seconds=1, seed=0)
@@ -145,12 +145,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _lock(arguments.cache), reporter() as progress:
             names = [arguments.table] if arguments.table else [*TABLES, *STUDIES]
-            complete = [
-                (_run_table if name in TABLES else _run_study)(
-                    name, arguments, progress
-                )
-                for name in names
-            ]
+            complete = [_run(name, arguments, progress) for name in names]
+            if None in complete:
+                return 2 if len(names) == 1 else 1
     except BenchError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
@@ -158,6 +155,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("bench: interrupted; everything started was stopped", file=sys.stderr)
         return 130
     return 0 if all(complete) else 1
+
+
+def _run(name: str, arguments: argparse.Namespace, progress: Reporter) -> bool | None:
+    """Measure a table or a study; None if it could not be begun."""
+    run = _run_table if name in TABLES else _run_study
+    try:
+        return run(name, arguments, progress)
+    except BenchError as error:
+        # A load generator that is not there must not take the others along.
+        progress.note(f"bench: {name} was not measured: {error}")
+        return None
 
 
 def _stop_on_signals() -> None:
@@ -231,8 +239,10 @@ def _run_study(name: str, arguments: argparse.Namespace, progress: Reporter) -> 
         _own_directory(arguments) as directory,
     ):
         load = Wrk(ground.cores[1], CONNECTIONS)
-        facts = _facts(ground.program, [load])
-        means = Means(load, directory, _plan(arguments), progress.note)
+        facts = _facts(ground.program, [load], _STUDY_PACKAGES)
+        means = Means(load, directory, _plan(arguments), progress)
+        progress.total(1)
+        progress.step(name)
         finding = STUDIES[name](ground.setting, means)
         facts.update(finding.facts)
     facts["load average before, after"] += f", {machine.load_average():.1f}"
@@ -266,6 +276,7 @@ def _measure(
         fair=table.shared,
     )
     facts = _facts(ground.program, _loads(table, wrk), table.packages)
+    facts.update(table.facts)
     progress.note(
         f"{table.name}: {len(table.entries)} contestants, {plan.rounds} rounds"
     )
@@ -368,14 +379,16 @@ def _loads(table: Table, wrk: Wrk) -> list[LoadGenerator]:
 
 
 def _facts(
-    program: NginxProgram, loads: Sequence[LoadGenerator], packages: Sequence[str] = ()
+    program: NginxProgram, loads: Sequence[LoadGenerator], packages: Sequence[str]
 ) -> dict[str, str]:
+    if program.packaged:
+        packages = ("nginx", *packages)
     facts = {
         **machine.describe_machine(),
         "server": program.version(),
         "descriptors a worker": str(program.descriptors),
-        "load": ", ".join(load.version() for load in loads),
-        **{name: machine.package_version(name) for name in packages or _PACKAGES},
+        "load": ", ".join(dict.fromkeys(load.version() for load in loads)),
+        **{name: machine.package_version(name) for name in packages},
         "commit": machine.commit(REPOSITORY),
     }
     if program.module is not None and program.module.exists():

@@ -138,8 +138,8 @@ def parse_httperf(output: str, code: int, asked: int) -> LoadResult:
         status_errors=replies - int(status[2]),
         timeouts=int(errors[2]) + int(errors[3]),
         latency_mean_us=mean,
-        latency_p50_us=mean,
-        latency_p99_us=mean,
-        latency_max_us=mean,
+        latency_p50_us=None,
+        latency_p99_us=None,
+        latency_max_us=None,
         heads=False,
     )

@@ -48,7 +48,8 @@ class Address:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a load generator saw in one run. Times in seconds and µs.
+    """What a load generator saw in one run. Times in seconds and µs, None for
+    one that it does not tell.
 
     ``bytes`` are those of heads and bodies, or of bodies alone if ``heads`` is
     False.
@@ -63,9 +64,9 @@ class LoadResult:
     status_errors: int
     timeouts: int
     latency_mean_us: float
-    latency_p50_us: float
-    latency_p99_us: float
-    latency_max_us: float
+    latency_p50_us: float | None
+    latency_p99_us: float | None
+    latency_max_us: float | None
     heads: bool = True
 
     @property
@@ -187,13 +188,18 @@ class Outcome:
         """Whether the contestant's samples may be averaged."""
         return self.failure is None and bool(self.samples)
 
+    @property
+    def missing(self) -> bool:
+        """Whether it is not there, which says nothing of how well it does."""
+        return self.failure is not None and self.failure.stage == "missing"
+
 
 @dataclass(frozen=True)
 class Comparison:
     """A ratio of CPU per request, or of requests per second, of two contestants.
 
     ``to`` names the candidates for the denominator: the one with the best
-    median is taken. ``goal`` is the highest ratio of CPU, or the lowest one of
+    median is taken of those that are installed. ``goal`` is the highest ratio of CPU, or the lowest one of
     rates, that is good enough; None for a ratio that only informs. ``noise``
     names two equal contestants: the goal is then met, too, if it is missed by no
     more than their ratio differs from 1 in the middle half of the rounds.

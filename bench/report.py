@@ -24,15 +24,16 @@ _AXES: Mapping[Metric, str] = {
 _PREAMBLE = """\
 # Benchmarks
 
-`make bench` measures every table below on your machine and rewrites this file;
+`make bench` measures every table below on your machine and rewrites it here;
 `make bench TABLE=cache` measures one, `QUICK=1` only shows that it works. The
 tables are `lookup`, `cache`, `disk`, `big-file`, `small-files`, `workers`,
 `keepalive`, `x-sendfile`, `script` and `records`; `id-lookup`, `memory`, `scan` and
 `profile` are studies of their own.
 
-The systems that are compared are Debian's, each with a configuration that those
-who know it would accept; one that is not installed, or does something wrong, is
-named and not averaged. The load comes from wrk, ab and httperf, and for a fixed
+The systems that are compared are Debian's, or what is installed in their place
+(the versions stand below each table), each with a configuration that those who
+know it would accept; one that is not installed, or does something wrong, is named
+and not averaged. The load comes from wrk, ab and httperf, and for a fixed
 rate from oha. Your own URLs against your own server: `sendfilectl bench`.
 
 **What two shared cores can show.** Ratios of CPU per request within one run: the
@@ -377,8 +378,6 @@ def _figures(record: Record) -> str:
         if outcome.measured:
             cpu = cpu_spread(outcome)
             rate = spread([s.requests_per_second for s in outcome.samples]).median
-            p50 = spread([s.load.latency_p50_us for s in outcome.samples]).median
-            p99 = spread([s.load.latency_p99_us for s in outcome.samples]).median
             store = store_spread(outcome)
             wait = spread([s.wait_share for s in outcome.samples])
             busy = spread([s.busy for s in outcome.samples])
@@ -389,8 +388,8 @@ def _figures(record: Record) -> str:
                     f"{cpu.low:.2f}–{cpu.high:.2f}",
                     f"{store.median:.2f}" if store else "",
                     f"{rate:,.0f}",
-                    f"{p50:,.0f}",
-                    f"{p99:,.0f}",
+                    _latency([s.load.latency_p50_us for s in outcome.samples]),
+                    _latency([s.load.latency_p99_us for s in outcome.samples]),
                     f"{busy.median:.0%}",
                     f"{wait.median:.1%}",
                     f"{outcome.memory.anonymous_kib:,}" if outcome.memory else "",
@@ -415,16 +414,22 @@ def _figures(record: Record) -> str:
     return _markdown(header, rows)
 
 
+def _latency(values: Sequence[float | None]) -> str:
+    known = [value for value in values if value is not None]
+    return f"{spread(known).median:,.0f}" if known else "–"
+
+
 def _ratio_table(ratios: Sequence[Ratio]) -> str:
     rows = []
     for ratio in ratios:
+        comparison = ratio.comparison
         if ratio.spread is None:
             figures = ["–", "–", f"not known: {ratio.missing}"]
         else:
             verdict = {None: "", True: "met", False: "not met"}[ratio.met]
-            figures = [*_ratio_figures(ratio.spread), verdict]
-        title = ratio.comparison.title
-        if len(ratio.comparison.to) > 1 and ratio.to:
+            figures = [*_ratio_figures(ratio.spread, comparison.goal), verdict]
+        title = comparison.title
+        if len(comparison.to) > 1 and ratio.to:
             title = f"{title} ({ratio.to})"
         rows.append([title, *figures[:2], _goal(ratio), figures[2]])
     header = [
@@ -464,8 +469,14 @@ def _figure_table(figures: Sequence[Figure]) -> str:
     return _markdown(["µs", "median", "lowest to highest", "goal", ""], rows)
 
 
-def _ratio_figures(values: Spread) -> list[str]:
-    return [f"{values.median:.3f}", f"{values.low:.3f}–{values.high:.3f}"]
+def _ratio_figures(values: Spread, goal: float | None) -> list[str]:
+    # As many digits as it takes to see on which side of its goal it is.
+    digits = 3
+    while goal is not None and values.median != goal and digits < 6:
+        if float(f"{values.median:.{digits}f}") != goal:
+            break
+        digits += 1
+    return [f"{values.median:.{digits}f}", f"{values.low:.3f}–{values.high:.3f}"]
 
 
 def _notes(record: Record) -> list[str]:
@@ -542,9 +553,10 @@ def _conditions(record: Record, places: Places, base: Path) -> str:
     return (
         f"{record.date}, {plan.rounds} rounds of"
         f" {record.table.run or f'{plan.seconds} s'}, seed {plan.seed}."
-        f" Every contestant answered {plan.checks} random requests correctly, byte"
+        f" Every contestant with figures answered {plan.checks} random requests, byte"
         f" for byte, before and after the rounds, and {plan.spot_checks} after each"
-        f" timed run. {facts}. Exact configurations: [{directory.name}]"
+        f" timed run; of all others the load generator saw status and length."
+        f" {facts}. Exact configurations: [{directory.name}]"
         f"({_link(directory, base)}/)."
     )
 

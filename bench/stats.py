@@ -85,7 +85,11 @@ def compare(comparison: Comparison, outcomes: Mapping[str, Outcome]) -> Ratio:
     for name in needed:
         if name not in outcomes or not outcomes[name].measured:
             return Ratio(comparison, None, None, f"{name} was not measured")
-    candidates = [outcomes[name] for name in comparison.to if name in outcomes]
+    candidates = [
+        outcomes[name]
+        for name in comparison.to
+        if name in outcomes and not outcomes[name].missing
+    ]
     for candidate in candidates:
         if not candidate.measured:
             # The best of them is then unknown.

@@ -306,8 +306,12 @@ STAGES = [
     Stage("lint", lint, ("deps", "venv")),
     Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
     Stage("oha", prepare(["tools/oha.sh"]), ("deps",)),
-    Stage("cli", pytest("cli", "cli"), ("deps", "venv")),
-    Stage("bench", pytest("bench", ".", "bench/tests"), ("deps", "venv", "build")),
+    Stage("cli", pytest("cli", "cli"), ("deps", "venv", "oha")),
+    Stage(
+        "bench",
+        pytest("bench", ".", "bench/tests"),
+        ("deps", "venv", "build", "oha"),
+    ),
     Stage("gem", gem, ("deps", "build")),
     Stage("fuzz", fuzz, ("deps",)),
     Stage(

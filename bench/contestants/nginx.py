@@ -58,6 +58,9 @@ http {{
 """
 
 
+DEBIAN = Path("/usr/sbin/nginx")
+
+
 @dataclass(frozen=True)
 class NginxProgram:
     """Which nginx runs, and where.
@@ -71,6 +74,11 @@ class NginxProgram:
     module: Path | None
     worker_core: int
     other_core: int
+
+    @property
+    def packaged(self) -> bool:
+        """Whether it is Debian's, for which Debian's modules are."""
+        return self.binary.resolve() == DEBIAN.resolve()
 
     def version(self) -> str:
         """Return what ``nginx -v`` prints."""

@@ -8,6 +8,7 @@ from bench.contestants.nginx import NginxProgram
 from bench.load import LoadGenerator
 from bench.model import AddedLatency, Comparison, Metric, StoreCost
 from bench.plots import Row
+from bench.progress import Reporter
 from bench.runner import Entry, Plan
 
 
@@ -39,7 +40,7 @@ class Table:
     the plan's seconds. ``metric`` is what the plot shows, but for the contestants
     of ``unplotted``, whose figures are not to be compared with the others'.
     ``change_plan`` adapts the plan to answers that are large. ``packages`` are
-    Debian's whose versions are named.
+    Debian's whose versions are named, ``facts`` what else is.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Table:
     metric: Metric = "cpu"
     change_plan: Callable[[Plan], Plan] = lambda plan: plan
     packages: Sequence[str] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
     unplotted: Sequence[str] = ()
 
 
@@ -66,13 +68,13 @@ class Means:
     """What a study may use.
 
     ``load`` runs on ``other_core`` with 64 connections; ``directory`` is empty
-    and removed afterwards.
+    and removed afterwards; ``progress`` is told what happens.
     """
 
     load: LoadGenerator
     directory: Path
     plan: Plan
-    note: Callable[[str], None]
+    progress: Reporter
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def table(setting: Setting) -> Table:
     files = build_files(setting.cache, FILES)
     store = build_store(setting.cache, files, FILES, FILES)
     return Table(
+        packages=("lighttpd", "liblmdb0"),
         name="cache",
         title="A hit with the body from memory: files of 1 to 9 KB",
         about=_ABOUT.format(files=FILES),

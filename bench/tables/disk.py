@@ -52,6 +52,7 @@ def table(setting: Setting) -> Table:
         comparisons += _comparisons(size)
         paths += [*files.all(), store.directory / "data.mdb"]
     return Table(
+        packages=("lighttpd", "liblmdb0"),
         name="disk",
         title="A hit with the file from the file system: 64 KB to 1 MB",
         about=_ABOUT,

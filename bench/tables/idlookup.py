@@ -1,8 +1,10 @@
 """Study id-lookup: files by ID at fixed rates, by Rails and without it."""
 
+import http.client
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from sendfilectl.oha import Measured
@@ -48,18 +50,28 @@ _KEPT_UP = 0.95
 _ASKED = 0.97
 _LATE = 0.5
 _CHECKS = 100
+_SPOT_CHECKS = 10
+_IN_A_ROW = 2
 _URLS = 10_000
 _STEPS = 4
 _SEED = 0
 
+# What was published, on one machine of its time: requests/s, first response, CPU
+# at 1,000/s.
+_PUBLISHED = (
+    ("Rails and memcached", "rails-passenger", "90", "625", ""),
+    ("a module with memcached", "ours-memcached", "1,000–1,500", "8.3", "25%"),
+    ("static files", "static", "3,000", "1.7", "15%"),
+)
+
 _ABOUT = """\
-Files of 5 KB by ID, at a rate that does not depend on the answers: oha sends a
-request when it is due, on up to {connections} connections, the IDs drawn at random
-out of {files:,}, and latency counts from then on. The published contrast: a Rails
-controller that asks memcached for the path and sends the file, against a module
-that does so in nginx, and static files: 90, 1000 to 1500 and 3000 requests/s, first
-response after 625, 8.3 and 1.7 ms, at 1000/s 25 % CPU for the module and 15 % for
-static files.
+Files of 5 KB by ID, at a rate that does not depend on the answers: a request is due
+at its time, its ID drawn at random out of {files:,}, and latency counts from then
+on. oha has up to {connections} of them under way; at the end of a run it drops those
+that were due but not yet sent, so that the latency of a server that does not keep
+up is that of a run so short: it would grow for as long as one asks. The published
+contrast is a Rails controller that asks memcached for the path and sends the file,
+against a module that does so in nginx, and static files.
 
 Rails 6.1 in production mode with Dalli, behind Apache with Passenger (two
 processes) and behind nginx with Puma (five threads); OpenResty's Lua that asks
@@ -68,10 +80,15 @@ processes of a contestant share one core, which "CPU" is a share of; oha and
 memcached have the other, memcached's CPU is given apart. The contestants take turns
 in each of {rounds} rounds of {seconds} s at each rate.
 
-The highest rate is that at which for {probe} s every request was answered with
-status 200 and the whole file, {kept:.0%} of them a second or more, none later than
-{late} s after it was due. It is searched for by doubling, then in {steps} halvings,
-and no further than {ceiling:,}/s, near which oha on one core is at its end.
+The highest rate is that at which twice in a row for {probe} s every request was
+answered with status 200 and the whole file, {kept:.0%} of them a second or more,
+none later than {late} s after it was due. It is searched for by doubling, then in
+{steps} halvings, and no further than {ceiling:,}/s, near which oha on one core is at
+its end: a contestant that reaches that may be able to do more. CPU per request falls
+as the rate rises, since a wake-up serves several requests; the goal compares each
+contestant at its highest rate, that is a busy Rails with a server that still idles.
+The same at equal rates stands beside it. The first response is that to the first
+request after the start, on a new connection.
 """
 
 
@@ -95,9 +112,16 @@ class Run:
     """
 
     rate: int
+    milliseconds: int
     measured: Measured
     cpu_ns: int
     store_ns: int
+
+    @property
+    def unsent(self) -> int:
+        """How many requests were due, but dropped when the time was over."""
+        due = self.rate * self.milliseconds // 1_000
+        return max(0, due - self.measured.requests)
 
     @property
     def cpu(self) -> float:
@@ -135,6 +159,7 @@ class _State:
     entry: Entry
     pids: frozenset[int] = frozenset()
     configuration: str = ""
+    first_ms: float | None = None
     runs: dict[int, list[Run]] = field(default_factory=dict)
     highest: Run | None = None
     failure: str | None = None
@@ -177,6 +202,8 @@ def measure(
     oha = Oha(setting.nginx.other_core, CONNECTIONS)
     states = [_State(entry) for entry in entries]
     runner = _Runner(setting, means, oha)
+    rounds = 1 if setting.quick else ROUNDS
+    means.progress.total(len(states) * (3 + rounds * len(RATES)))
     with ExitStack() as stack:
         stack.enter_context(in_memory(files))
         for state in states:
@@ -184,7 +211,7 @@ def measure(
             if state.entry.store is not None:
                 stack.callback(state.entry.store.stop)
         runner.each(states, "start", runner.start)
-        for number in range(1, (1 if setting.quick else ROUNDS) + 1):
+        for number in range(1, rounds + 1):
             for rate in RATES:
                 runner.each(states, f"round {number}, {rate}/s", runner.timed(rate))
         runner.each(states, "highest rate", runner.search)
@@ -205,8 +232,8 @@ class _Runner:
         action: Callable[[_State], None],
     ) -> None:
         """Let each contestant that has not failed do something, in turn."""
-        self._means.note(stage)
         for state in states:
+            self._means.progress.step(f"{stage}: {state.name}")
             if state.failure is not None:
                 continue
             try:
@@ -219,7 +246,7 @@ class _Runner:
     def _fail(self, state: _State, reason: str) -> None:
         state.failure = reason
         state.entry.contestant.stop()
-        self._means.note(f"{state.name} failed: {reason}")
+        self._means.progress.note(f"{state.name} failed: {reason}")
 
     def start(self, state: _State) -> None:
         """Start and check a contestant, and warm it up."""
@@ -236,14 +263,15 @@ class _Runner:
         if entry.store is not None:
             state.configuration += f"\n# {entry.store.command()}\n"
         state.pids = contestant.pids()
-        self._verify(state, "first check")
+        state.first_ms = _first_response(contestant.address, entry.workload.url(0))
+        self._verify(state, "first check", _CHECKS)
         for _ in range(1 if self._setting.quick else 2):
             self._run(state, RATES[0], PROBE_MILLISECONDS // 2)
         self._means.load.run(contestant.address, self._paths(state), 1)
 
-    def _verify(self, state: _State, stage: str) -> None:
+    def _verify(self, state: _State, stage: str, checks: int) -> None:
         workload = state.entry.workload
-        indexes = random_indexes(workload, _SEED, _CHECKS)
+        indexes = random_indexes(workload, _SEED, checks)
         verify(state.entry.contestant.address, workload, indexes, stage)
 
     def _paths(self, state: _State) -> list[str]:
@@ -261,8 +289,8 @@ class _Runner:
 
     def _run(self, state: _State, rate: int, milliseconds: int) -> Run:
         contestant, store = state.entry.contestant, state.entry.store
-        if contestant.pids() != state.pids:
-            raise ContestantError(f"{rate}/s", "its processes are not the same")
+        stage = f"{rate}/s"
+        self._check_processes(state, stage)
         before = settled_cpu_time(state.pids)
         store_before = settled_cpu_time(store.pids()) if store else None
         asked = store.asked() if store else None
@@ -274,13 +302,21 @@ class _Runner:
         if store is not None and store_before is not None and asked is not None:
             store_ns = (settled_cpu_time(store.pids()) - store_before).run_ns
             _check_store(rate, measured, asked, store.asked())
+        self._check_processes(state, stage)
         good = measured.statuses.get(200, 0)
-        if good == measured.answers and measured.bytes != good * SIZE:
-            raise ContestantError(
-                f"{rate}/s",
-                f"{good} answers with {measured.bytes} bytes in all, not {good * SIZE}",
-            )
-        return Run(rate, measured, used.run_ns, store_ns)
+        if good == measured.requests:
+            if measured.bytes != good * SIZE:
+                raise ContestantError(
+                    stage,
+                    f"{good} answers with {measured.bytes} bytes in all,"
+                    f" not {good * SIZE}",
+                )
+            self._verify(state, stage, _SPOT_CHECKS)
+        return Run(rate, milliseconds, measured, used.run_ns, store_ns)
+
+    def _check_processes(self, state: _State, stage: str) -> None:
+        if state.entry.contestant.pids() != state.pids:
+            raise ContestantError(stage, "its processes are not the same")
 
     def search(self, state: _State) -> None:
         """Find the highest rate that a contestant keeps up with."""
@@ -289,8 +325,8 @@ class _Runner:
         best, low = self._kept_up(state)
         high = max(2 * low, RATES[0])
         while high <= CEILING:
-            run = self._run(state, high, length)
-            if not run.kept_up:
+            run = self._keeps_up(state, high, length)
+            if run is None:
                 break
             best, low = run, high
             if quick or high == CEILING:
@@ -298,12 +334,21 @@ class _Runner:
             high = min(2 * high, CEILING)
         for _ in range(0 if quick or low == CEILING else _STEPS):
             middle = (low + high) // 2
-            run = self._run(state, middle, length)
-            if run.kept_up:
+            run = self._keeps_up(state, middle, length)
+            if run is not None:
                 best, low = run, middle
             else:
                 high = middle
         state.highest = best
+
+    def _keeps_up(self, state: _State, rate: int, milliseconds: int) -> Run | None:
+        """Return the last of some runs that all kept up, None if one did not."""
+        last = None
+        for _ in range(1 if self._setting.quick else _IN_A_ROW):
+            last = self._run(state, rate, milliseconds)
+            if not last.kept_up:
+                return None
+        return last
 
     def _kept_up(self, state: _State) -> tuple[Run | None, int]:
         """Return the highest of the fixed rates that was kept up in each round."""
@@ -315,11 +360,27 @@ class _Runner:
     def finish(self, state: _State) -> None:
         """Check a contestant again, and end it."""
         contestant = state.entry.contestant
-        self._verify(state, "final check")
+        self._verify(state, "final check", _CHECKS)
         contestant.stop()
         complaints = contestant.complaints()
         if complaints:
             raise ContestantError("its log", complaints[-1])
+
+
+def _first_response(address: Address, path: str) -> float:
+    """Return after how many ms the head of the first answer is there."""
+    connection = http.client.HTTPConnection(address.host, address.port, timeout=30)
+    begun = time.perf_counter()
+    try:
+        connection.request("GET", path)
+        answer = connection.getresponse()
+        taken = time.perf_counter() - begun
+        answer.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise ContestantError("first response", repr(error)) from error
+    finally:
+        connection.close()
+    return 1_000 * taken
 
 
 def _check_store(rate: int, measured: Measured, before: Asked, after: Asked) -> None:
@@ -488,6 +549,7 @@ def _finding(setting: Setting, states: Sequence[_State], oha: Oha) -> Finding:
         about=about,
         goals=_goals(measured),
         tables=[
+            _published_table(rows),
             _highest_table(rows),
             *(_rate_table(rate, rows) for rate in RATES),
         ],
@@ -513,6 +575,35 @@ def _finding(setting: Setting, states: Sequence[_State], oha: Oha) -> Finding:
     )
 
 
+def _published_table(
+    states: Sequence[_State],
+) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
+    header = ["", "requests/s", "first response ms", "CPU at 1,000/s"]
+    rows = []
+    by_name = {state.name: state for state in states}
+    for title, name, rate, first, cpu in _PUBLISHED:
+        rows.append([f"{title}: published", rate, first, cpu])
+        state = by_name.get(name)
+        if state is None or state.highest is None:
+            rows.append([f"{title}: here", "–", "–", "–"])
+            continue
+        runs = state.runs[RATES[1]]
+        kept = all(run.kept_up for run in runs)
+        rows.append(
+            [
+                f"{title}: here ({state.entry.title})",
+                _reached(state.highest),
+                f"{state.first_ms:,.1f}" if state.first_ms is not None else "–",
+                f"{spread([run.cpu for run in runs]).median:.0%}" if kept else "–",
+            ]
+        )
+    return header, rows
+
+
+def _reached(run: Run) -> str:
+    return f"≥ {run.rate:,}" if run.rate >= CEILING else f"{run.rate:,}"
+
+
 def _highest_table(
     states: Sequence[_State],
 ) -> tuple[Sequence[str], Sequence[Sequence[str]]]:
@@ -524,18 +615,18 @@ def _highest_table(
         "its store's CPU",
         "latency mean ms",
         "max ms",
+        "first response ms",
     ]
     rows = []
     for state in states:
         run = state.highest
         if run is None:
-            rows.append([state.entry.title, *["–"] * 6])
+            rows.append([state.entry.title, *["–"] * 7])
             continue
-        reached = f"≥ {run.rate:,}" if run.rate >= CEILING else f"{run.rate:,}"
         rows.append(
             [
                 state.entry.title,
-                reached,
+                _reached(run),
                 f"{run.cpu:.0%}",
                 f"{run.cpu_us:,.1f}",
                 f"{run.store_ns / 1e9 / run.measured.seconds:.0%}"
@@ -543,6 +634,7 @@ def _highest_table(
                 else "",
                 _ms(run.measured.mean),
                 _ms(run.measured.slowest),
+                f"{state.first_ms:,.1f}" if state.first_ms is not None else "–",
             ]
         )
     return header, rows
@@ -555,6 +647,7 @@ def _rate_table(
         f"at {rate:,}/s",
         "answers/s",
         "errors",
+        "not sent",
         "latency mean ms",
         "lowest–highest round",
         "p99 ms",
@@ -568,10 +661,15 @@ def _rate_table(
         runs = state.runs[rate]
         whole = [run for run in runs if not run.errors]
         errors = sum(run.errors for run in runs)
+        unsent = f"{sum(run.unsent for run in runs):,}"
+        # Of one that does not keep up it is known only that it is more.
+        more = "" if all(run.kept_up for run in runs) else "> "
         got = spread([run.measured.rate for run in runs]).median
         if len(whole) < len(runs):
             # What came with errors is no measurement of what it can do.
-            rows.append([state.entry.title, f"{got:,.0f}", f"{errors:,}", *["–"] * 7])
+            rows.append(
+                [state.entry.title, f"{got:,.0f}", f"{errors:,}", unsent, *["–"] * 7]
+            )
             continue
         means = spread([run.measured.mean or 0.0 for run in runs])
         rows.append(
@@ -579,10 +677,11 @@ def _rate_table(
                 state.entry.title,
                 f"{got:,.0f}",
                 "0",
-                _ms(means.median),
+                unsent,
+                more + _ms(means.median),
                 f"{_ms(means.low)}–{_ms(means.high)}",
-                _ms(_median([run.measured.percentiles["p99"] for run in runs])),
-                _ms(max(run.measured.slowest or 0.0 for run in runs)),
+                more + _ms(_median([run.measured.percentiles["p99"] for run in runs])),
+                more + _ms(max(run.measured.slowest or 0.0 for run in runs)),
                 f"{spread([run.cpu for run in runs]).median:.0%}",
                 f"{spread([run.cpu_us for run in runs]).median:,.1f}",
                 f"{spread([run.store_ns / 1e9 / run.measured.seconds for run in runs]).median:.0%}"
@@ -601,43 +700,80 @@ def _ms(seconds: float | None) -> str:
     return "–" if seconds is None else f"{1_000 * seconds:,.2f}"
 
 
-def _goals(measured: dict[str, _State]) -> list[Goal]:
-    def highest(name: str) -> Run | None:
-        return measured[name].highest if name in measured else None
+_OURS = (
+    ("ours-cache", "ours, cached"),
+    ("ours-lmdb", "ours, LMDB"),
+    ("ours-memcached", "ours, memcached"),
+)
+_RAILS = (("rails-puma", "Rails on Puma"), ("rails-passenger", "Rails on Passenger"))
 
+
+def _goals(measured: dict[str, _State]) -> list[Goal]:
     goals = []
-    puma, passenger = highest("rails-puma"), highest("rails-passenger")
-    for other, title in ((puma, "Rails on Puma"), (passenger, "Rails on Passenger")):
-        for name, ours_title in (
-            ("ours-cache", "ours, cached"),
-            ("ours-lmdb", "ours, LMDB"),
-            ("ours-memcached", "ours, memcached"),
-        ):
-            ours = highest(name)
+    for rails_name, title in _RAILS:
+        other = measured.get(rails_name)
+        for name, ours_title in _OURS:
+            ours = measured.get(name)
             goals.append(
                 _goal(
                     f"CPU per request at the highest rate: {title} / {ours_title}",
-                    other.cpu_us / ours.cpu_us if other and ours else None,
-                    CPU_GOAL if name == "ours-cache" and other is puma else None,
+                    other.highest.cpu_us / ours.highest.cpu_us
+                    if other and other.highest and ours and ours.highest
+                    else None,
+                    CPU_GOAL,
                 )
             )
-        ours = highest("ours-memcached")
+        ours = measured.get("ours-memcached")
         goals.append(
-            _goal(
+            _rate_goal(
                 f"highest rate: ours, memcached / {title}",
-                ours.rate / other.rate if other and ours else None,
-                RATE_GOAL if other is passenger else None,
+                ours.highest if ours else None,
+                other.highest if other else None,
+                RATE_GOAL,
             )
         )
-    static, ours = highest("static"), highest("ours-cache")
+    for rails_name, title in _RAILS:
+        for name, ours_title in _OURS:
+            goals.append(
+                _goal(
+                    f"CPU per request at {RATES[0]}/s: {title} / {ours_title}",
+                    _at_equal_rate(measured.get(rails_name), measured.get(name)),
+                    None,
+                )
+            )
+    static, ours = measured.get("static"), measured.get("ours-cache")
     goals.append(
-        _goal(
+        _rate_goal(
             "highest rate: ours, cached / nginx static",
-            ours.rate / static.rate if static and ours else None,
+            ours.highest if ours else None,
+            static.highest if static else None,
             None,
         )
     )
     return goals
+
+
+def _at_equal_rate(over: _State | None, under: _State | None) -> float | None:
+    """Divide the CPU per request at the lowest rate, which all keep up with."""
+    if over is None or under is None:
+        return None
+    rate = RATES[0]
+    return (
+        spread([run.cpu_us for run in over.runs[rate]]).median
+        / spread([run.cpu_us for run in under.runs[rate]]).median
+    )
+
+
+def _rate_goal(
+    title: str, over: Run | None, under: Run | None, goal: float | None
+) -> Goal:
+    """Divide two highest rates; one at the ceiling is only a bound."""
+    if over is None or under is None or under.rate >= CEILING:
+        return _goal(title, None, goal)
+    found = _goal(title, over.rate / under.rate, goal)
+    if over.rate < CEILING:
+        return found
+    return replace(found, figure=f"≥ {found.figure}", met=True if found.met else None)
 
 
 def _goal(title: str, value: float | None, goal: float | None) -> Goal:
@@ -655,6 +791,7 @@ def _json(state: _State) -> dict[str, object]:
     return {
         "title": state.entry.title,
         "failure": state.failure,
+        "first_response_ms": state.first_ms,
         "runs": {
             str(rate): [_run_json(run) for run in runs]
             for rate, runs in state.runs.items()
@@ -666,6 +803,7 @@ def _json(state: _State) -> dict[str, object]:
 def _run_json(run: Run) -> dict[str, object]:
     return {
         "asked_rate": run.rate,
+        "unsent": run.unsent,
         "cpu_ns": run.cpu_ns,
         "store_cpu_ns": run.store_ns,
         "kept_up": run.kept_up,

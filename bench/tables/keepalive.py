@@ -17,7 +17,7 @@ CONNECTIONS = 10
 REQUESTS = 5_000
 QUICK_REQUESTS = 500
 GOAL = 1.54
-_ROUNDS = 9
+_ROUNDS = 15
 _BODY = b"hello, kept or not\n"
 
 # Starman's processes serve one connection each: as many as nginx may keep.
@@ -73,10 +73,16 @@ def _comparisons() -> list[Comparison]:
     rate: Metric = "rate"
 
     def pair(
-        title: str, of: str, to: str, goal: float | None = None
+        title: str,
+        of: str,
+        to: str,
+        goal: float | None = None,
+        noise: tuple[str, str] | None = None,
     ) -> list[Comparison]:
         return [
-            Comparison(f"throughput, {title}", of, (to,), goal, metric=rate),
+            Comparison(
+                f"throughput, {title}", of, (to,), goal, metric=rate, noise=noise
+            ),
             Comparison(f"CPU per request, {title}", of, (to,)),
         ]
 
@@ -92,6 +98,13 @@ def _comparisons() -> list[Comparison]:
             "raw11-ours",
             "raw11-plain",
             GOAL,
+        ),
+        *pair(
+            "HTTP/1.1, raw: ours, `http10_keepalive` / stock, `keepalive`",
+            "raw11-ours",
+            "raw11-keepalive",
+            1.0,
+            ("raw10-plain", "raw10-plain-again"),
         ),
         *pair(
             "HTTP/1.1, raw: stock, `keepalive` / stock, not kept",
@@ -112,6 +125,11 @@ def _comparisons() -> list[Comparison]:
             "HTTP/1.1, Starman: stock, `keepalive` / stock, not kept",
             "starman11-keepalive",
             "starman11-plain",
+        ),
+        *pair(
+            "Starman: ours over HTTP/1.0 / stock, `keepalive`, over HTTP/1.1",
+            "starman10-ours",
+            "starman11-keepalive",
         ),
         Comparison(
             "noise: throughput, HTTP/1.0, raw: not kept / the same again",

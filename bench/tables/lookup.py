@@ -81,6 +81,7 @@ def table(setting: Setting) -> Table:
     entries += _memcached_entries(setting, store, memcached)
     entries.append(_floor(setting, store))
     return Table(
+        packages=("memcached", "libnginx-mod-http-lua", "liblmdb0"),
         name="lookup",
         title="A file by its ID: a lookup on every request",
         about=_ABOUT.format(files=FILES, large=f"{large:,}"),

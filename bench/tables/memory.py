@@ -76,12 +76,16 @@ def study(setting: Setting, means: Means) -> Finding:
             raise ContestantError("missing", setting.module_missing)
         with _short_path(store.directory) as directory:
             url = f"lmdb:{directory}"
-            means.note(f"memory: looking for the smallest zone of {records:,} records")
+            means.progress.note(
+                f"memory: looking for the smallest zone of {records:,} records"
+            )
             zone = _smallest(means.directory, store, url)
-            means.note(f"memory: {records:,} records in a zone of {zone.kib:,} KB")
+            means.progress.note(
+                f"memory: {records:,} records in a zone of {zone.kib:,} KB"
+            )
             lost, configuration = _lost(setting, means, store, url, zone)
     except ContestantError as error:
-        means.note(f"memory failed: {error}")
+        means.progress.note(f"memory failed: {error}")
         return _unknown(records, str(error))
     return _finding(store, url, zone, lost, configuration)
 

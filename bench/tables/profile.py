@@ -87,7 +87,7 @@ def study(setting: Setting, means: Means) -> Finding:
     unusable = perf.missing()
     with in_memory([*files.all(), store.directory / "data.mdb"]):
         for subject in subjects:
-            means.note(f"profile: {subject.title}")
+            means.progress.note(f"profile: {subject.title}")
             try:
                 reason = unusable or subject.missing
                 if reason:
@@ -95,7 +95,7 @@ def study(setting: Setting, means: Means) -> Finding:
                 profiles[subject.name] = _profile(setting, means, subject)
             except ContestantError as error:
                 failures.append(f"{subject.title}: {error}")
-                means.note(f"profile: {subject.title} failed: {error}")
+                means.progress.note(f"profile: {subject.title} failed: {error}")
     return _finding(subjects, profiles, failures)
 
 

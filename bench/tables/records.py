@@ -51,6 +51,7 @@ def table(setting: Setting) -> Table:
         ("redirect-many", many, f"{large:,} records, redirect", "ours"),
     ]
     return Table(
+        packages=("liblmdb0",),
         name="records",
         title="Many cached records: what the search costs",
         about=_ABOUT.format(large=large),

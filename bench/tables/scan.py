@@ -104,14 +104,14 @@ def study(setting: Setting, means: Means) -> Finding:
     failures = []
     cases = _cases(setting, scan, means.plan.seed)
     for case in cases:
-        means.note(f"scan: {case.title}")
+        means.progress.note(f"scan: {case.title}")
         try:
             if setting.module_missing:
                 raise ContestantError("missing", setting.module_missing)
             results[case.name] = _measure(setting, means, case)
         except ContestantError as error:
             failures.append(f"{case.title}: {error}")
-            means.note(f"scan: {case.title} failed: {error}")
+            means.progress.note(f"scan: {case.title} failed: {error}")
     return _finding(cases, results, failures, scan)
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from bench.ab import Ab
 from bench.contestants import Contestant, apache, openresty
-from bench.contestants.nginx import Nginx, NginxProgram
+from bench.contestants.nginx import DEBIAN, Nginx, NginxProgram
+from bench.machine import file_digest
 from bench.model import Comparison
 from bench.runner import Entry, Plan
 from bench.tables import Setting, Table
@@ -18,7 +19,6 @@ _ROUNDS = 7
 _BODY = b"hello world\n"
 
 _APPS = Path(__file__).parents[1] / "apps" / "hello"
-_DEBIAN_NGINX = Path("/usr/sbin/nginx")
 _NJS = Path("/usr/lib/nginx/modules/ngx_http_js_module.so")
 _MRUBY = "ngx_http_sendfile_mruby_module.so"
 
@@ -58,11 +58,17 @@ def table(setting: Setting) -> Table:
         crowded=True,
         run=f"{requests:,} requests",
         change_plan=_plan,
+        facts=_facts(setting.nginx),
         packages=(
             *("apache2", "libnginx-mod-http-lua", "libnginx-mod-http-js"),
             "apache2-utils",
         ),
     )
+
+
+def _facts(program: NginxProgram) -> dict[str, str]:
+    module = _mruby(program)
+    return {"Ruby module": f"sha256 {file_digest(module)}"} if module.exists() else {}
 
 
 def _plan(plan: Plan) -> Plan:
@@ -207,7 +213,7 @@ def _apache_lua() -> str:
     return (
         f'LuaMapHandler "/hello" "{_APPS}/hello.lua" handle\n'
         "LuaScope thread\n"
-        "LuaCodeCache stat\n"
+        "LuaCodeCache forever\n"
         '<Location "/hello">\n    Require all granted\n</Location>\n'
     )
 
@@ -226,8 +232,8 @@ def _has_mod_mruby() -> bool:
 
 
 def _njs_missing(program: NginxProgram) -> str | None:
-    if program.binary.resolve() != _DEBIAN_NGINX.resolve():
-        return f"the njs module of Debian is for {_DEBIAN_NGINX} only"
+    if not program.packaged:
+        return f"the njs module of Debian is for {DEBIAN} only"
     if not _NJS.exists():
         return "njs is not installed (Debian package libnginx-mod-http-js)"
     return None

@@ -72,6 +72,7 @@ def table(setting: Setting) -> Table:
             )
         )
     return Table(
+        packages=("liblmdb0",),
         name="workers",
         title="One worker and two: hits with the body from memory",
         about=_ABOUT,

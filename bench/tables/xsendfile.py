@@ -121,6 +121,13 @@ def _comparisons() -> list[Comparison]:
             2.75,
         ),
         *pair(
+            "1.8 MB, Puma: ours, X-Sendfile / stock nginx, X-Accel-Redirect",
+            "ours-accepted",
+            "puma-accel",
+            1.0,
+            ("static", "static-again"),
+        ),
+        *pair(
             "1.8 MB: ours, learned / nginx static",
             "ours-learned",
             "static",

@@ -41,7 +41,7 @@ def means(tmp_path: Path) -> Means:
     """wrk and an empty directory."""
     directory = tmp_path / "run"
     directory.mkdir()
-    return Means(Wrk(CORES[-1], 8), directory, _PLAN, lambda text: None)
+    return Means(Wrk(CORES[-1], 8), directory, _PLAN, Quiet())
 
 
 @pytest.fixture

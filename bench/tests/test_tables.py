@@ -145,7 +145,7 @@ def means(tmp_path: Path) -> Means:
     """An empty directory, and no warm-up."""
     directory = tmp_path / "run"
     directory.mkdir()
-    return Means(FixedLoad(load_result(1)), directory, _PLAN, lambda text: None)
+    return Means(FixedLoad(load_result(1)), directory, _PLAN, Quiet())
 
 
 @pytest.fixture
@@ -173,6 +173,7 @@ def test_idlookup(
     assert tuple(contestants) == names
     for name, found in contestants.items():
         assert set(found["runs"]) == {"50", "100"}, name
+        assert 0 < found["first_response_ms"] < 10_000
         for (run,) in found["runs"].values():
             assert set(run["statuses"]) == {"200"}
             assert run["bytes"] == run["answers"] * idlookup.SIZE
@@ -218,6 +219,7 @@ def test_contestant_that_fails_at_a_fixed_rate_is_reported(
 ) -> None:
     monkeypatch.setattr(idlookup, "SIZE", len(body(7)))
     monkeypatch.setattr(idlookup, "_CHECKS", 5)
+    monkeypatch.setattr(idlookup, "_SPOT_CHECKS", 1)
     good, bad = (FakeContestant("good"), FakeContestant("bad", fault, after=60))
     entries = [
         idlookup.Entry(good, _Same(), "Good", "ours"),
@@ -237,7 +239,9 @@ def test_contestant_that_fails_at_a_fixed_rate_is_reported(
     (note,) = finding.notes
     assert "- Bad: " in note
     assert "- Absent: missing: not installed" in note
-    for _, rows in finding.tables:
+    published, *others = finding.tables
+    assert [row[1:] for row in published[1][1::2]] == [["–"] * 3] * 3
+    for _, rows in others:
         assert [row[0] for row in rows] == ["Good"]
 
 
@@ -246,6 +250,7 @@ def test_store_that_was_not_asked_is_reported(
 ) -> None:
     monkeypatch.setattr(idlookup, "SIZE", len(body(7)))
     monkeypatch.setattr(idlookup, "_CHECKS", 5)
+    monkeypatch.setattr(idlookup, "_SPOT_CHECKS", 1)
     entry = idlookup.Entry(
         FakeContestant("bad"), _Same(), "Bad", "ours", store=FakeStore(3, 3)
     )
@@ -259,6 +264,7 @@ def test_errors_at_a_rate_are_counted_not_averaged(
 ) -> None:
     monkeypatch.setattr(idlookup, "SIZE", len(body(7)))
     monkeypatch.setattr(idlookup, "_CHECKS", 5)
+    monkeypatch.setattr(idlookup, "_SPOT_CHECKS", 1)
     monkeypatch.setattr(idlookup, "_STEPS", 1)
     monkeypatch.setattr(idlookup._Runner, "finish", lambda self, state: None)
     bad = FakeContestant("bad", "status", after=50)
@@ -268,11 +274,11 @@ def test_errors_at_a_rate_are_counted_not_averaged(
         [idlookup.Entry(bad, _Same(), "Bad", "other")],
         [],
     )
-    _, *rates = finding.tables
+    _, _, *rates = finding.tables
     (row,) = rates[-1][1]
     assert row[0] == "Bad"
     assert int(row[2]) > 10
-    assert row[3:] == ["–"] * 7
+    assert row[4:] == ["–"] * 7
 
 
 def test_document_names_all_tables() -> None:
