@@ -267,6 +267,9 @@ def _write_files(
     name: str, files: Mapping[str, str], date: str, places: Places
 ) -> list[Path]:
     directory = _directory(name, date, places)
+    # Of an earlier run that day, whose contestants may have been others.
+    for path in directory.glob("*.conf"):
+        path.unlink()
     written = []
     for file, text in files.items():
         path = directory / file

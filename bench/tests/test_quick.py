@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bench import cli
 from bench.cli import STUDIES, TABLES, main
+from bench.model import BenchError
+from bench.tables import Setting, Table
 
 
 @pytest.mark.parametrize("name", [*TABLES, *STUDIES])
@@ -30,3 +33,20 @@ def test_table_is_measured_and_written(
     configurations = list((tmp_path / "results").glob(f"*/{name}/*.conf"))
     assert configurations
     assert all(path.stat().st_size > 0 for path in configurations)
+
+
+def test_table_that_cannot_be_begun_leaves_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def absent(setting: Setting) -> Table:
+        raise BenchError("httperf is not installed")
+
+    places = ["--output", str(tmp_path), "--cache", str(tmp_path / "cache")]
+    monkeypatch.setattr(cli, "TABLES", {"big-file": absent, "script": TABLES["script"]})
+    monkeypatch.setattr(cli, "STUDIES", {})
+    assert main(["--quick", *places]) == 1
+    said = "bench: big-file was not measured: httperf is not installed"
+    assert said in capsys.readouterr().err
+    (results,) = (tmp_path / "results").glob("*.json")
+    assert set(json.loads(results.read_text())["tables"]) == {"script"}
+    assert main(["--quick", "--table", "big-file", *places]) == 2

@@ -86,6 +86,14 @@ def test_configuration_is_kept_without_the_place_of_the_checkout(
     assert "(../bench/results/2030-01-02/sample/)" in places.document.read_text()
 
 
+def test_configurations_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
+    old = tmp_path / "bench" / "results" / "2030-01-02" / "sample" / "old.conf"
+    old.parent.mkdir(parents=True)
+    old.write_text("root /files;\n")
+    _write(tmp_path)
+    assert [path.name for path in old.parent.iterdir()] == ["good.conf"]
+
+
 def test_plot_is_drawn_and_shown(tmp_path: Path) -> None:
     places = _write(tmp_path)
     directory = places.document.with_suffix("")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.model import Comparison, Outcome, Sample
+from bench.model import Comparison, Failure, Outcome, Sample
 from bench.stats import compare, spread
 from bench.tests.fakes import load_result
 
@@ -117,3 +117,15 @@ def test_spread_of_one_value_and_of_many() -> None:
     assert spread([3.0]).q1 == spread([3.0]).q3 == 3.0
     many = spread([4.0, 1.0, 3.0, 2.0, 5.0])
     assert (many.low, many.q1, many.median, many.q3, many.high) == (1, 2, 3, 4, 5)
+
+
+def test_missing_candidate_leaves_the_best_of_the_others() -> None:
+    absent = outcome("b", 1)
+    absent.failure = Failure("missing", "not installed")
+    outcomes = {"a": outcome("a", 6), "b": absent, "c": outcome("c", 12)}
+    ratio = compare(Comparison("a / best", "a", ("b", "c")), outcomes)
+    assert ratio.to == "c"
+    assert ratio.spread is not None
+    assert ratio.spread.median == pytest.approx(0.5)
+    only = compare(Comparison("a / b", "a", ("b",)), outcomes)
+    assert only.missing == "no b"
