@@ -554,12 +554,12 @@ def _finding(setting: Setting, states: Sequence[_State], oha: Oha) -> Finding:
             *(_rate_table(rate, rows) for rate in RATES),
         ],
         bars=[
-            Row(s.entry.title, s.entry.role, s.highest.rate, [s.highest.rate])
+            Row(s.entry.title, s.entry.role, s.highest.cpu_us, [s.highest.cpu_us])
             for s in measured.values()
             if s.highest is not None
         ],
-        axis="highest rate without an error, requests per second",
-        line=measured["static"].highest.rate
+        axis="CPU of all processes, µs per request, at the highest rate",
+        line=measured["static"].highest.cpu_us
         if "static" in measured and measured["static"].highest
         else None,
         data={
