@@ -21,6 +21,7 @@ from lib.h2_client import Http2Connection
 from lib.nginx import Nginx
 from lib.site import Site
 from lib.tls import Certificate
+from lib.turn import stopped
 from lib.wait import wait_until
 
 INTERNAL = "%%INTERNAL%%\n"
@@ -629,8 +630,7 @@ def test_all_in_one_turn(asite: Site, delivery: str) -> None:
         begin = time.monotonic()
         waiting = [get(nginx, f"/{name}/7") for name in names]
         wait_for(nginx, "get", 7, asked + 3)
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        with stopped(pid):
             for connection in waiting[:3]:
                 connection.close()
             for connection in waiting[3:6]:
@@ -638,8 +638,6 @@ def test_all_in_one_turn(asite: Site, delivery: str) -> None:
             for connection, name in zip(kept, names, strict=True):
                 connection.send_request("GET", f"/{name}/7")
             wait_until(partial(passed, begin + 0.4), what="the deadlines")
-        finally:
-            os.kill(pid, signal.SIGCONT)
         for connection, name in zip(waiting[6:] + kept, names[:3] * 4, strict=True):
             response = connection.read_response()
             if name == "slow":

@@ -28,7 +28,7 @@ from lib.servers import (
     patient,
 )
 from lib.site import INTERNAL, Site
-from lib.turn import WARM, connections, send_at_once
+from lib.turn import WARM, connections, send_at_once, stopped
 from lib.wait import wait_until
 
 pytest_plugins = ("lib.memcached_fixtures",)
@@ -114,9 +114,8 @@ def test_http2_streams_are_one_get(site: Site, fake: Fake, delivery: str) -> Non
     with Http2Connection(nginx.port_of("h2")) as client:
         assert client.read_response(client.send_request("GET", "/warm")).status == 204
         (worker,) = nginx.workers()
-        os.kill(worker, signal.SIGSTOP)
-        streams = [client.send_request("GET", uri) for uri in uris(ids)]
-        os.kill(worker, signal.SIGCONT)
+        with stopped(worker):
+            streams = [client.send_request("GET", uri) for uri in uris(ids)]
         for stream, n in zip(streams, ids, strict=True):
             site.assert_file(client.read_response(stream), n)
     assert len(fake.lines()) == 1

@@ -62,9 +62,15 @@ module Servers
     # Holds it, as a hung machine does.
     def pause
       Process.kill(:STOP, @pid)
+      Servers.wait('stop of each thread') { threads.all?('T') }
       yield
     ensure
       Process.kill(:CONT, @pid)
+    end
+
+    # The state of each, as in proc(5).
+    def threads
+      Dir["/proc/#{@pid}/task/*/stat"].map { |file| File.read(file).rpartition(')').last.split.first }
     end
 
     # The flags, the expiry and the bytes of a key, nil if it is not there.

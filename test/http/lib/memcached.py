@@ -8,9 +8,10 @@ import shutil
 import signal
 import socket
 import subprocess
+from functools import partial
 from pathlib import Path
 
-from .wait import wait_until
+from .wait import has_stopped, wait_until
 
 DEFAULT_PORT = 11211
 TIMEOUT = 20.0
@@ -162,11 +163,7 @@ class Memcached:
         """Stop it (SIGSTOP); its kernel still accepts connections and bytes."""
         assert self._process is not None
         os.kill(self._process.pid, signal.SIGSTOP)
-        status = Path(f"/proc/{self._process.pid}/stat")
-        wait_until(
-            lambda: status.read_text().rpartition(")")[2].split()[0] == "T",
-            what="memcached to stop",
-        )
+        wait_until(partial(has_stopped, self._process.pid), what="memcached to stop")
 
     def resume(self) -> None:
         """Let it run on."""

@@ -6,11 +6,11 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import partial
 
 from .client import Connection
 from .nginx import Nginx
-from .wait import wait_until
+from .wait import has_stopped, wait_until
 
 # for the server block: something to ask for that touches nothing
 WARM = "location = /warm { access_log off; return 204; }\n"
@@ -21,11 +21,7 @@ def stopped(pid: int) -> Iterator[None]:
     """Keep a process from running (SIGSTOP, SIGCONT)."""
     os.kill(pid, signal.SIGSTOP)
     try:
-        status = Path(f"/proc/{pid}/stat")
-        wait_until(
-            lambda: status.read_text().rpartition(")")[2].split()[0] == "T",
-            what=f"{pid} to stop",
-        )
+        wait_until(partial(has_stopped, pid), what=f"{pid} to stop")
         yield
     finally:
         os.kill(pid, signal.SIGCONT)

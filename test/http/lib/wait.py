@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -32,3 +33,9 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s in vain for {what}")
         time.sleep(POLL_SECONDS)
+
+
+def has_stopped(pid: int) -> bool:
+    """Tell whether each thread of a process has stopped."""
+    tasks = Path(f"/proc/{pid}/task").glob("*/stat")
+    return all(task.read_text().rpartition(")")[2].split()[0] == "T" for task in tasks)
