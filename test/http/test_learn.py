@@ -59,6 +59,12 @@ def start(site: Site, server: str = SERVER, http: str = "") -> Nginx:
     return site.start(server, ZONE + http)
 
 
+def named(site: Site, header: str) -> tuple[str, str]:
+    """Write the file, and return the header that names it."""
+    path = write(site)
+    return header, f"/files/{NAME}" if header == "X-Accel-Redirect" else str(path)
+
+
 def ask(
     nginx: Nginx,
     uri: str = "/a",
@@ -125,9 +131,7 @@ HEADERS = [
 )
 def test_learned(site: Site, app: Gateway, header: str) -> None:
     """The second answer is the first one, and the application is not asked."""
-    path = str(write(site))
-    value = f"/files/{NAME}" if header == "X-Accel-Redirect" else path
-    app.answers["/a"] = Said(headers=[*HEADERS, (header, value), MINUTE])
+    app.answers["/a"] = Said(headers=[*HEADERS, named(site, header), MINUTE])
     nginx = start(site)
     first = ask(nginx)
     assert (first.entry.status, first.entry.source) == ("-", "app")
@@ -249,9 +253,7 @@ def test_lifetime(
     site: Site, web: Gateway, lines: Callable[[], Lines], header: str
 ) -> None:
     """An explicit lifetime of more than nothing is learned."""
-    path = write(site)
-    value = f"/files/{NAME}" if header == "X-Accel-Redirect" else str(path)
-    web.answers["/a"] = Said(headers=[*lines(), (header, value)])
+    web.answers["/a"] = Said(headers=[*lines(), named(site, header)])
     assert_learned(start(site), web)
 
 
@@ -344,9 +346,7 @@ def test_not_learned(
     site: Site, web: Gateway, lines: Callable[[], Lines], header: str
 ) -> None:
     """Anything less explicit is not, and $sendfile_reason says why."""
-    path = write(site)
-    value = f"/files/{NAME}" if header == "X-Accel-Redirect" else str(path)
-    web.answers["/a"] = Said(headers=[*lines(), (header, value)])
+    web.answers["/a"] = Said(headers=[*lines(), named(site, header)])
     nginx = start(site)
     for n in range(1, 4):
         answer = ask(nginx)
