@@ -1,0 +1,85 @@
+"""The command line: many cases, some at a time."""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import time
+import traceback
+from collections import Counter
+from dataclasses import dataclass
+
+from lib.nginx import flavour_from_environment
+
+from .case import Case, Outcome, probe
+from .generate import Features
+
+EACH = 250
+
+
+@dataclass(frozen=True)
+class Task:
+    """A case to run."""
+
+    seed: int
+    number: int
+    requests: int
+    features: Features
+    only: tuple[str, ...]
+
+
+def run_case(task: Task) -> tuple[int, Outcome]:
+    """Run a case; what it raises is one more thing that is wrong."""
+    try:
+        case = Case(
+            flavour_from_environment(),
+            task.seed,
+            task.number,
+            task.features,
+            task.requests,
+            task.only,
+        )
+        return task.number, case.run()
+    except Exception:
+        text = f"case {task.seed}/{task.number}:\n{traceback.format_exc()}"
+        return task.number, Outcome(wrong=[text])
+
+
+def main(arguments: list[str]) -> int:
+    """Run the command line and return the exit status."""
+    parser = argparse.ArgumentParser(prog="test/model")
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--seed", type=int, default=None)
+    parser.add_argument("--case", type=int, default=None)
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--kinds", default="")
+    options = parser.parse_args(arguments)
+    seed = options.seed
+    if seed is None:
+        seed = random.SystemRandom().randrange(1 << 31)
+    features = probe(flavour_from_environment())
+    only = tuple(options.kinds.split(",")) if options.kinds else ()
+    numbers = range(-(-options.requests // EACH))
+    if options.case is not None:
+        numbers = range(options.case, options.case + 1)
+    print(f"seed {seed}, {len(numbers)} cases, {features}", flush=True)
+    tasks = [Task(seed, n, EACH, features, only) for n in numbers]
+    start = time.monotonic()
+    requests = wrong = right = 0
+    kinds: Counter[str] = Counter()
+    with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=20) as pool:
+        for number, outcome in pool.imap_unordered(run_case, tasks):
+            requests += outcome.requests
+            kinds.update(outcome.kinds)
+            if outcome.wrong:
+                wrong += 1
+                print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
+                print("\n".join(outcome.wrong), flush=True)
+            else:
+                right += 1
+    took = time.monotonic() - start
+    print(f"\n{requests} requests in {took:.0f} s: {dict(kinds.most_common())}")
+    print(f"model: {right} cases right, {wrong} wrong (seed {seed})")
+    return 1 if wrong else 0
