@@ -452,10 +452,12 @@ class Model:
         if response.status in (206, 416):
             match = re.search(r"/(\d+)$", response.header("Content-Range") or "")
             total = int(match[1]) if match else None
-        elif response.status == 304:
+        elif response.status in (304, 412):
             return None
         elif (length := response.header("Content-Length")) is not None:
             total = int(length)
+        elif sent.method == "HEAD":
+            return None
         else:
             total = len(response.body)
         if total is None:
@@ -746,6 +748,14 @@ class Model:
     ) -> str:
         status = response.status
         roles = {a.role for a in asked}
+        for answered in asked:
+            # a page's headers go on 200 only, but its file is sent
+            if answered.role == "error" and status in ERRORS and answered.path:
+                version = self._version(sent, response)
+                if version is not None and version.label == answered.label:
+                    if sent.method != "HEAD" and response.body != version.data:
+                        raise Wrong(f"the bytes are not those of {version}")
+                    return "error"
         if any(a.died for a in asked) and status in (404, 502, 504, 500):
             return "error"
         if status == 403 and "auth" in roles:
@@ -755,6 +765,8 @@ class Model:
         for route in routes:
             lookup = route.lookup
             if lookup is None:
+                if route.kind == "error_front" and status == 405:
+                    return "error"
                 continue
             if self._was_down(sent, lookup) and status in (502, 504):
                 return "error"
