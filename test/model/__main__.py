@@ -15,7 +15,7 @@ from pathlib import Path
 
 sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "http"))
 
-from oracle.run import main  # noqa: E402
+from oracle.run import main
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -263,4 +263,3 @@ class Actor:
         span = self.world.done("reloaded", "reload", begin=begin)
         with self.world.lock:
             self.world.configs[-1] = (routes, span)
-

@@ -63,9 +63,7 @@ def shared(chance: random.Random, place: Place) -> Headers:
     ]
     if names := [h for h in place.vary() if place.names(h)]:
         policies.append([("X-Accel-Expires", str(n)), ("Vary", ", ".join(names))])
-        policies.append(
-            [("Cache-Control", f"public, max-age={n}"), ("Vary", names[0])]
-        )
+        policies.append([("Cache-Control", f"public, max-age={n}"), ("Vary", names[0])])
     return chance.choice(policies)
 
 
@@ -166,15 +164,14 @@ class Application:
             return Said(answered.status, headers=teacher), 0.0
         place = self._place(route)
         data = None
-        if route.page and self.role == "main":
-            if who.tenant == "page":
-                found = re.match(r"/\w+/(\w+)/(\w+)", request.target)
-                assert found, request.target
-                if found[1] == "page":
-                    data = page(self.world, route, who)
-                else:
-                    answered.main = False
-                    who = included(who, found[1], found[2])
+        if route.page and self.role == "main" and who.tenant == "page":
+            found = re.match(r"/\w+/(\w+)/(\w+)", request.target)
+            assert found, request.target
+            if found[1] == "page":
+                data = page(route, who)
+            else:
+                answered.main = False
+                who = included(who, found[1], found[2])
         answered.label = place.label(route.name, who)
         slow = self.chance.choice((0.0,) * 12 + (0.01, 0.05, 0.2))
         if "auth" in place.by and not who.auth:
@@ -282,7 +279,7 @@ def included(who: Who, tenant: str, ident: str) -> Who:
 PARTS = (("acme", "1"), ("globex", "2"))
 
 
-def page(world: World, route: Route, who: Who) -> bytes:
+def page(route: Route, who: Who) -> bytes:
     """Return a page that includes two files of its own location."""
     lines = [
         f'<!--# include virtual="/{route.name}/{tenant}/{ident}" -->\n'

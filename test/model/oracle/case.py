@@ -272,7 +272,7 @@ class Case:
         servers = chance.choice(SERVERS)
         routes = [
             generator.route(f"r{n}", chance.choice(self.only) if self.only else None)
-            for n in range(chance.randrange(2, 6))
+            for n in range(chance.randrange(1, 5))
         ]
         self.world.workers = chance.choice((1, 1, 2, 3))
         self.site.variables["WORKERS"] = str(self.world.workers)
@@ -377,4 +377,3 @@ class Case:
         from .report import report
 
         return report(self.world, self.site.directory, number, why)
-

@@ -13,8 +13,8 @@ from .setting import Route, cookies
 from .world import Sent, Who, World
 
 TENANTS = ("acme", "globex")
-IDENTS = ("1", "2", "3", "7")
-ARGUMENTS = ("", "", "", "a=1", "id=7", "v=2&w=3")
+IDENTS = ("1", "2", "7")
+ARGUMENTS = ("", "", "", "", "", "id=7", "v=2&w=3")
 USERS = ("", "", "alice", "bob", "mallory")
 ENCODINGS = ("", "gzip", "gzip, br", "br;q=0, gzip", "gzip;q=0", "deflate")
 LANGUAGES = ("", "en", "ja", "de, en;q=0.5")
@@ -106,7 +106,7 @@ class Client:
     def _next(self) -> tuple[Route, Who]:
         chance = self.chance
         routes, _ = self.world.configs[-1]
-        if self._last and chance.random() < 0.6:
+        if self._last and chance.random() < 0.75:
             # the same again, or somebody else for the same
             name, who = chance.choice(self._last[-6:])
             route = routes[name]
@@ -114,11 +114,11 @@ class Client:
             changes = {
                 field_: getattr(other, field_)
                 for field_ in ("user", "vip", "auth", "encoding", "language", "args")
-                if chance.random() < 0.2
+                if chance.random() < 0.12
             }
-            if chance.random() < 0.15:
+            if chance.random() < 0.1:
                 changes["tenant"] = other.tenant
-            if chance.random() < 0.15:
+            if chance.random() < 0.1:
                 changes["listener"] = other.listener
                 changes["host"] = other.host
                 changes["authority"] = ""
@@ -243,9 +243,9 @@ class Client:
             tags.append(("If-None-Match", tag[0]))
             if self.chance.random() < 0.2:
                 tags.append(("If-Match", tag[0]))
-        if modified := response.all("Last-Modified"):
-            if self.chance.random() < 0.2:
-                tags.append(("If-Modified-Since", modified[0]))
+        modified = response.all("Last-Modified")
+        if modified and self.chance.random() < 0.2:
+            tags.append(("If-Modified-Since", modified[0]))
         del tags[:-6]
 
     def _pipeline(self) -> int:

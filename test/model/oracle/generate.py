@@ -87,10 +87,10 @@ class Generator:
             ("listener", 0.5),
             ("host", 0.4),
             ("args", 0.4),
-            ("user", 0.25),
-            ("auth", 0.1),
-            ("encoding", 0.2),
-            ("language", 0.2),
+            ("user", 0.15),
+            ("auth", 0.08),
+            ("encoding", 0.15),
+            ("language", 0.15),
         ):
             if self._maybe(probability):
                 by.add(name)
@@ -116,7 +116,9 @@ class Generator:
 
     def protocol(self) -> str:
         """Return how an application is asked."""
-        return self.chance.choice(("http", "http", "http", "fastcgi", "fastcgi", "uwsgi", "scgi"))
+        return self.chance.choice(
+            ("http", "http", "http", "fastcgi", "fastcgi", "uwsgi", "scgi")
+        )
 
     def settings(self, place: Place, protocol: str, more: str = "") -> str:
         """Return the directives of a place."""
@@ -387,7 +389,9 @@ class Generator:
         return Lookup(
             store=self.chance.choice(list(self.stores)),
             key=self.chance.choice(("$sendfile_id", "$tenant:$ident")),
-            delivery=self.chance.choice(("prefix", "root", "root", "tenant", "current")),
+            delivery=self.chance.choice(
+                ("prefix", "root", "root", "tenant", "current")
+            ),
             keeping=self.keeping(),
             fallback=fallback,
         )

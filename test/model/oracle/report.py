@@ -44,14 +44,12 @@ def report(world: World, directory: Path, number: int, why: str) -> str:
     """
     sent = world.sent[number]
     start = min(s.begin for s in world.sent.values())
-    routes = world.configs[-1][0]
     lines = [f"case {world.seed}, request {number}: {why}", ""]
     for config, _ in world.configs:
         text = config[sent.route].server
         if text not in lines:
             lines.append(f"{config[sent.route].kind}, workers {world.workers}:")
             lines.append(text)
-    del routes
     history: list[tuple[float, str]] = []
     related = {
         n
@@ -70,13 +68,8 @@ def report(world: World, directory: Path, number: int, why: str) -> str:
     history = sorted(history)[-BEFORE:]
     for event in world.events:
         if event.span.begin <= sent.end:
-            history.append(
-                (
-                    event.span.begin,
-                    f"{event.span.begin - start:8.3f}-{event.span.end - start:.3f}"
-                    f" {event.text}",
-                )
-            )
+            when = f"{event.span.begin - start:8.3f}-{event.span.end - start:.3f}"
+            history.append((event.span.begin, f"{when} {event.text}"))
     lines += [text for _, text in sorted(history)]
     log = directory / "logs" / "access.log"
     if log.exists():

@@ -41,6 +41,9 @@ WHOLE = 1.1
 # how long one that renews an answer may be thought to be at it
 CLAIM = 5.0
 
+# kinds of routes where a request without an ID is for nobody
+NO_HANDLER = ("store_pass", "store_named")
+
 ERRORS = {404, 500, 502, 503, 504}
 
 
@@ -328,9 +331,6 @@ class Model:
             if not all(r.cached for r in routes):
                 raise Wrong(about + "named no file")
             return
-        if any(r.cached for r in routes) and answered.by == "X-Sendfile":
-            # proxy_cache keeps it, too, where the module does not see it
-            pass
         if teacher.route != sent.route or not answered.main:
             raise Wrong(about + "was another location's")
         if not teacher.plain:
@@ -420,9 +420,7 @@ class Model:
             last = said[-1]
             if other.method in ("POST", "PUT", "PATCH", "DELETE"):
                 if answered.at < other.begin and 200 <= last.status < 400:
-                    return (
-                        f"was taken back by {other.method}, request {other.number}"
-                    )
+                    return f"was taken back by {other.method}, request {other.number}"
             elif (
                 other.plain
                 and not teacher.gone
@@ -503,9 +501,7 @@ class Model:
             ):
                 return "text"
             else:
-                raise Wrong(
-                    f"status {response.status} in place of {answered.path}"
-                )
+                raise Wrong(f"status {response.status} in place of {answered.path}")
         if any(r.page for r in routes) and sent.who.tenant == "page":
             self._check_page(sent, response, routes, answered)
             return "page"
@@ -638,9 +634,7 @@ class Model:
         if reasons:
             raise Wrong(" or ".join(sorted(set(reasons))))
         if version.label not in labels:
-            raise Wrong(
-                f"it is {version}, and not for {' or '.join(sorted(labels))}"
-            )
+            raise Wrong(f"it is {version}, and not for {' or '.join(sorted(labels))}")
         if response.status not in (412, 416):
             raise Wrong(f"{version} without the application's headers")
         return "refused"
@@ -713,8 +707,7 @@ class Model:
                 begin = float("-inf")
         since = max(begin, purged)
         return any(
-            covers(Span(r.made.begin, r.replaced.end), since, sent.end)
-            for r in records
+            covers(Span(r.made.begin, r.replaced.end), since, sent.end) for r in records
         )
 
     def _by_all(self, begin: float, end: float) -> Iterator[Sent]:
@@ -770,6 +763,9 @@ class Model:
                 continue
             if self._was_down(sent, lookup) and status in (502, 504):
                 return "error"
+            idle = status == 404 and route.kind in NO_HANDLER
+            if idle and not self._keys(sent, lookup):
+                return "missing"
             if status in (404, 405) and not lookup.fallback:
                 if sent.method not in ("GET", "HEAD"):
                     return "error"

@@ -11,12 +11,25 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass
 
-from lib.nginx import flavour_from_environment
+from lib.client import ConnectionClosed
+from lib.nginx import StartFailed, flavour_from_environment
 
 from .case import Case, Outcome, probe
 from .generate import Features
 
-EACH = 250
+# what a case that could not be carried through may raise
+FAILURES = (
+    AssertionError,
+    ConnectionClosed,
+    StartFailed,
+    OSError,
+    LookupError,
+    ValueError,
+    TypeError,
+)
+
+# requests of a case
+EACH = 300
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,7 @@ def run_case(task: Task) -> tuple[int, Outcome]:
             task.only,
         )
         return task.number, case.run()
-    except Exception:
+    except FAILURES:
         text = f"case {task.seed}/{task.number}:\n{traceback.format_exc()}"
         return task.number, Outcome(wrong=[text])
 
@@ -53,7 +66,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--case", type=int, default=None)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--kinds", default="")
     options = parser.parse_args(arguments)
     seed = options.seed
@@ -69,7 +82,9 @@ def main(arguments: list[str]) -> int:
     start = time.monotonic()
     requests = wrong = right = 0
     kinds: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(options.workers, maxtasksperchild=20) as pool:
+    with multiprocessing.get_context("spawn").Pool(
+        options.workers, maxtasksperchild=20
+    ) as pool:
         for number, outcome in pool.imap_unordered(run_case, tasks):
             requests += outcome.requests
             kinds.update(outcome.kinds)
@@ -81,5 +96,5 @@ def main(arguments: list[str]) -> int:
                 right += 1
     took = time.monotonic() - start
     print(f"\n{requests} requests in {took:.0f} s: {dict(kinds.most_common())}")
-    print(f"model: {right} cases right, {wrong} wrong (seed {seed})")
+    print(f"model: {right} right, {wrong} wrong, of {len(tasks)} cases (seed {seed})")
     return 1 if wrong else 0

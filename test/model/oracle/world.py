@@ -85,7 +85,9 @@ class Sent:
         return (
             self.method == "GET"
             and not self.body
-            and not any(n in ("Range", "If-Range") or n[:3] == "If-" for n, _ in self.headers)
+            and not any(
+                n in ("Range", "If-Range") or n[:3] == "If-" for n, _ in self.headers
+            )
         )
 
     def has(self, name: str) -> bool:
