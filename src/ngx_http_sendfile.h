@@ -215,6 +215,35 @@ typedef enum {
 } ngx_http_sendfile_status_e;
 
 
+/*
+ * What has become of trying to serve a file: the one thing that variables, the
+ * log and the fallback speak of.
+ */
+
+typedef struct {
+    ngx_http_sendfile_status_e      status;
+
+    /* what is to be sent; its path is empty if there is nothing */
+    nsf_target_t                    target;
+
+    /* "lmdb", "app"...; empty: nobody has answered */
+    ngx_str_t                       source;
+
+    /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
+    ngx_uint_t                      failure;
+    ngx_uint_t                      code;
+    const char                     *reason;
+    const char                     *detail;
+    ngx_err_t                       err;
+} ngx_http_sendfile_outcome_t;
+
+
+/* another try begins: nothing of the one before is true of it */
+
+#define ngx_http_sendfile_outcome_reset(outcome)                              \
+    ngx_memzero(outcome, sizeof(ngx_http_sendfile_outcome_t))
+
+
 /* what the cache may know of an application's answer, more in app/ */
 
 typedef struct ngx_http_sendfile_learn_s  ngx_http_sendfile_learn_t;
@@ -257,22 +286,11 @@ typedef struct {
 typedef struct {
     ngx_http_request_t             *request;
     ngx_http_sendfile_state_e       state;
-    ngx_http_sendfile_status_e      status;
+    ngx_http_sendfile_outcome_t     outcome;
 
     ngx_str_t                       id;
     ngx_str_t                       key;
     ngx_http_sendfile_store_t      *store;
-    nsf_target_t                    target;
-
-    /* "lmdb", "app"...; empty: nobody has answered */
-    ngx_str_t                       source;
-
-    /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
-    ngx_uint_t                      failure;
-    ngx_uint_t                      code;
-    const char                     *reason;
-    const char                     *detail;
-    ngx_err_t                       err;
 
     /* of a script, in place of the location's; empty: none */
     ngx_str_t                       fallback;

@@ -119,7 +119,7 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 
         if ((ctx->answer
              && ngx_http_sendfile_add_record(r, &ctx->answer->kept) != NGX_OK)
-            || ngx_http_sendfile_add_record(r, &ctx->target) != NGX_OK)
+            || ngx_http_sendfile_add_record(r, &ctx->outcome.target) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -185,7 +185,7 @@ ngx_http_sendfile_clean_record(ngx_http_request_t *r,
 
     ctx->decorated = 0;
 
-    ngx_http_sendfile_drop_record(r, &ctx->target);
+    ngx_http_sendfile_drop_record(r, &ctx->outcome.target);
 
     if (ctx->answer) {
         ngx_http_sendfile_drop_record(r, &ctx->answer->kept);

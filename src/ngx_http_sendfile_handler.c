@@ -172,9 +172,9 @@ ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
     ngx_uint_t code, const char *reason)
 {
     ctx->state = NGX_HTTP_SENDFILE_FAILED;
-    ctx->failure = failure;
-    ctx->code = code;
-    ctx->reason = reason;
+    ctx->outcome.failure = failure;
+    ctx->outcome.code = code;
+    ctx->outcome.reason = reason;
 }
 
 
@@ -187,7 +187,7 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     const char  *reason;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_BYPASS;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_BYPASS;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_METHOD, 0,
                                "neither GET nor HEAD");
         return NGX_OK;
@@ -196,7 +196,7 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     reason = nsf_key_check(ctx->key.data, ctx->key.len);
 
     if (reason) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_NOT_FOUND, reason);
         return NGX_OK;
@@ -223,16 +223,16 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target)) {
 
     case NGX_HTTP_SENDFILE_RECORD_FRESH:
-        ngx_str_set(&ctx->source, "cache");
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_HIT;
+        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_HIT;
         ctx->state = NGX_HTTP_SENDFILE_FOUND;
-        ctx->target = target;
+        ctx->outcome.target = target;
         ctx->cached = 1;
         return NGX_OK;
 
     case NGX_HTTP_SENDFILE_RECORD_NEGATIVE:
-        ngx_str_set(&ctx->source, "cache");
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
+        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
                                NGX_HTTP_NOT_FOUND, "not in store");
         return NGX_OK;
@@ -266,10 +266,10 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 static void
 ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_str_set(&ctx->source, "cache");
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_STALE;
+    ngx_str_set(&ctx->outcome.source, "cache");
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_STALE;
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
-    ctx->target = *ctx->stale;
+    ctx->outcome.target = *ctx->stale;
 }
 
 
@@ -305,7 +305,7 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         }
 
         if (ctx->cached
-            && ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
+            && ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
         {
             return ngx_http_sendfile_vanished(r, ctx, slcf);
         }
@@ -338,7 +338,7 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 
     s.id = ctx->id;
     s.key = ctx->key;
-    s.target = &ctx->target;
+    s.target = &ctx->outcome.target;
 
     rc = smcf->script(r, &s);
 
@@ -354,15 +354,15 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    reason = nsf_target_check(&ctx->target);
+    reason = nsf_target_check(&ctx->outcome.target);
 
     if (reason) {
-        ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+        ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
 
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid record");
-        ctx->detail = reason;
+        ctx->outcome.detail = reason;
     }
 
     return NGX_OK;
@@ -379,14 +379,14 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_record_forget(ctx, slcf);
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
-    ngx_str_null(&ctx->source);
+    ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
+    ngx_str_null(&ctx->outcome.source);
 
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_NONE;
-    ctx->failure = 0;
-    ctx->code = 0;
-    ctx->reason = NULL;
-    ctx->err = 0;
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_NONE;
+    ctx->outcome.failure = 0;
+    ctx->outcome.code = 0;
+    ctx->outcome.reason = NULL;
+    ctx->outcome.err = 0;
     ctx->cached = 0;
 
     rc = ngx_http_sendfile_ask(r, ctx, slcf);
@@ -638,9 +638,9 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
     ctx->lookup_time = ngx_current_msec - ctx->start;
-    ctx->source = ctx->store->type->scheme;
-    ctx->detail = res->detail;
-    ctx->err = res->err;
+    ctx->outcome.source = ctx->store->type->scheme;
+    ctx->outcome.detail = res->detail;
+    ctx->outcome.err = res->err;
 
     switch (res->rc) {
 
@@ -656,13 +656,13 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return;
 
     case NGX_HTTP_SENDFILE_TIMEDOUT:
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_TIMEOUT,
                                NGX_HTTP_GATEWAY_TIME_OUT, res->reason);
         break;
 
     default: /* NGX_ERROR */
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_ERROR;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_ERROR;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
                                NGX_HTTP_BAD_GATEWAY,
                                res->reason ? res->reason : "store error");
@@ -682,21 +682,21 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
 
     if (reason) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid record");
-        ctx->detail = reason;
+        ctx->outcome.detail = reason;
         return;
     }
 
-    if (ctx->target.valid_until && ctx->target.valid_until <= ngx_time()) {
+    if (ctx->outcome.target.valid_until && ctx->outcome.target.valid_until <= ngx_time()) {
         ngx_http_sendfile_answer_miss(r, ctx, slcf, "record has expired",
                                       res->token);
         return;
     }
 
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
-    ctx->status = ctx->stale ? NGX_HTTP_SENDFILE_STATUS_EXPIRED
+    ctx->outcome.status = ctx->stale ? NGX_HTTP_SENDFILE_STATUS_EXPIRED
                              : NGX_HTTP_SENDFILE_STATUS_HIT;
 
     if (slcf->cache) {
@@ -710,7 +710,7 @@ ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     const char *reason, uint32_t token)
 {
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_MISS;
     ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
                            reason);
 
@@ -726,7 +726,7 @@ static void
 ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
-    if (ctx->stale && (slcf->cache_use_stale & ctx->failure)) {
+    if (ctx->stale && (slcf->cache_use_stale & ctx->outcome.failure)) {
         ngx_http_sendfile_stale(ctx);
         ngx_http_sendfile_log_failure(r, ctx, "served stale", NULL, 0);
     }

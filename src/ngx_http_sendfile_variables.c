@@ -159,13 +159,13 @@ ngx_http_sendfile_variable_target(ngx_http_request_t *r,
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx == NULL || ctx->target.path.len == 0) {
+    if (ctx == NULL || ctx->outcome.target.path.len == 0) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    path.data = (u_char *) ctx->target.path.data;
-    path.len = ctx->target.path.len;
+    path.data = (u_char *) ctx->outcome.target.path.data;
+    path.len = ctx->outcome.target.path.len;
 
     return ngx_http_sendfile_variable_set(v, &path);
 }
@@ -179,7 +179,7 @@ ngx_http_sendfile_variable_status(ngx_http_request_t *r,
     ngx_http_sendfile_status_e   status;
 
     ctx = ngx_http_sendfile_get_ctx(r);
-    status = ctx ? ctx->status : NGX_HTTP_SENDFILE_STATUS_NONE;
+    status = ctx ? ctx->outcome.status : NGX_HTTP_SENDFILE_STATUS_NONE;
 
     return ngx_http_sendfile_variable_set(v,
                                       &ngx_http_sendfile_status_names[status]);
@@ -195,8 +195,8 @@ ngx_http_sendfile_variable_source(ngx_http_request_t *r,
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->source.len) {
-        return ngx_http_sendfile_variable_set(v, &ctx->source);
+    if (ctx && ctx->outcome.source.len) {
+        return ngx_http_sendfile_variable_set(v, &ctx->outcome.source);
     }
 
     ngx_str_set(&source, "-");
@@ -247,7 +247,7 @@ ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx == NULL || ctx->reason == NULL) {
+    if (ctx == NULL || ctx->outcome.reason == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
@@ -260,12 +260,12 @@ ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
     reason.data = p;
     last = p + NGX_MAX_ERROR_STR;
 
-    p = ngx_slprintf(p, last, "%s%s%s", ctx->reason,
-                     ctx->detail ? ": " : "", ctx->detail ? ctx->detail : "");
+    p = ngx_slprintf(p, last, "%s%s%s", ctx->outcome.reason,
+                     ctx->outcome.detail ? ": " : "", ctx->outcome.detail ? ctx->outcome.detail : "");
 
-    if (ctx->err) {
-        p = ngx_slprintf(p, last, " (%d: ", ctx->err);
-        p = ngx_strerror(ctx->err, p, last - p);
+    if (ctx->outcome.err) {
+        p = ngx_slprintf(p, last, " (%d: ", ctx->outcome.err);
+        p = ngx_strerror(ctx->outcome.err, p, last - p);
         p = ngx_slprintf(p, last, ")");
     }
 

@@ -204,7 +204,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_str_set(&ctx->source, "app");
+    ngx_str_set(&ctx->outcome.source, "app");
 
     if (answer->redirect == &ngx_http_sendfile_accept_redirect) {
         return ngx_http_sendfile_accept_send(r, ctx, answer);
@@ -212,7 +212,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 
     /* a record that did not lead to a file has no say in this one */
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+    ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
 
     if (ctx->learn) {
         ngx_http_sendfile_learn_answer(r, ctx, NULL);
@@ -286,10 +286,10 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
     value = &answer->line->value;
 
-    ctx->failure = 0;
-    ctx->reason = NULL;
-    ctx->detail = NULL;
-    ctx->err = 0;
+    ctx->outcome.failure = 0;
+    ctx->outcome.reason = NULL;
+    ctx->outcome.detail = NULL;
+    ctx->outcome.err = 0;
     ctx->cached = 0;
 
     err = ngx_http_sendfile_accept_path(ctx, slcf, value);
@@ -302,7 +302,7 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
 
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid X-Sendfile");
-        ctx->detail = err;
+        ctx->outcome.detail = err;
         return ngx_http_sendfile_accept_failed(r, ctx, value);
     }
 
@@ -322,7 +322,7 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
 }
 
 
-/* NULL and ctx->root, ctx->target; or what is wrong */
+/* NULL and ctx->root, ctx->outcome.target; or what is wrong */
 
 static const char *
 ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
@@ -331,7 +331,7 @@ ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
     nsf_str_t   *dir, path, rest;
     ngx_uint_t   i;
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+    ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
 
     path.data = value->data;
     path.len = value->len;
@@ -352,7 +352,7 @@ ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
             ctx->root.data = (u_char *) dir[i].data;
             ctx->root.len = dir[i].len;
 
-            return nsf_target_set_path(&ctx->target, rest.data, rest.len);
+            return nsf_target_set_path(&ctx->outcome.target, rest.data, rest.len);
         }
     }
 
@@ -372,16 +372,16 @@ ngx_http_sendfile_accept_failed(ngx_http_request_t *r,
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    level = (ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE
+    level = (ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE
              && !clcf->log_not_found)
             ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    ngx_log_error(level, r->connection->log, ctx->err,
+    ngx_log_error(level, r->connection->log, ctx->outcome.err,
                   "http_sendfile: the application's file \"%*s\": %s%s%s, "
                   "answered %ui",
                   ngx_http_sendfile_log_text(text, value), text,
-                  ctx->reason, ctx->detail ? ": " : "",
-                  ctx->detail ? ctx->detail : "", ctx->code);
+                  ctx->outcome.reason, ctx->outcome.detail ? ": " : "",
+                  ctx->outcome.detail ? ctx->outcome.detail : "", ctx->outcome.code);
 
-    return ctx->code;
+    return ctx->outcome.code;
 }

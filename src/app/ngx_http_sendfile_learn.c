@@ -300,8 +300,8 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
 
-    if (ctx->source.len == 0) {
-        ngx_str_set(&ctx->source, "app");
+    if (ctx->outcome.source.len == 0) {
+        ngx_str_set(&ctx->outcome.source, "app");
     }
 
     rc = ngx_http_sendfile_learn_create(r, ctx, slcf);
@@ -645,16 +645,16 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
     ngx_str_t                    source;
     ngx_http_sendfile_status_e   before;
 
-    before = ctx->status;
-    source = ctx->source;
+    before = ctx->outcome.status;
+    source = ctx->outcome.source;
 
-    ngx_str_set(&ctx->source, "learned");
+    ngx_str_set(&ctx->outcome.source, "learned");
 
-    ctx->status = status;
-    ctx->target = learned->target;
-    ctx->reason = NULL;
-    ctx->detail = NULL;
-    ctx->err = 0;
+    ctx->outcome.status = status;
+    ctx->outcome.target = learned->target;
+    ctx->outcome.reason = NULL;
+    ctx->outcome.detail = NULL;
+    ctx->outcome.err = 0;
     ctx->learn->used = 1;
 
     if (learned->kind == NGX_HTTP_SENDFILE_LEARNED_FILE) {
@@ -670,14 +670,14 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
 
     ngx_http_sendfile_learn_forget(ctx->learn);
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+    ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
     ngx_str_null(&ctx->root);
 
-    ctx->status = before;
-    ctx->source = source;
+    ctx->outcome.status = before;
+    ctx->outcome.source = source;
     ctx->cached = 0;
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->failure = 0;
+    ctx->outcome.failure = 0;
     ctx->learn->used = 0;
 
     return NGX_DECLINED;

@@ -208,7 +208,7 @@ ngx_http_sendfile_learn_target(ngx_http_request_t *r,
         learned->kind = NGX_HTTP_SENDFILE_LEARNED_FILE;
         learned->base = *base;
 
-        path.path = ctx->target.path;
+        path.path = ctx->outcome.target.path;
 
     } else {
 
@@ -282,7 +282,7 @@ ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
         } else {
 
             if (learn->stale) {
-                ctx->status = NGX_HTTP_SENDFILE_STATUS_EXPIRED;
+                ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_EXPIRED;
             }
 
             ngx_http_sendfile_learn_keep(r, learn);
@@ -350,13 +350,13 @@ ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
 {
     /* why there is no file is more to the point */
 
-    if (ctx->failure && ctx->learn->followed) {
+    if (ctx->outcome.failure && ctx->learn->followed) {
         return;
     }
 
-    ctx->reason = "not learned";
-    ctx->detail = reason;
-    ctx->err = 0;
+    ctx->outcome.reason = "not learned";
+    ctx->outcome.detail = reason;
+    ctx->outcome.err = 0;
 }
 
 

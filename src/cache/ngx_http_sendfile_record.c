@@ -99,7 +99,7 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     v.valid = ngx_current_msec + valid;
 
     if (!negative
-        && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK)
+        && ngx_http_sendfile_record_limit(&ctx->outcome.target, &v) != NGX_OK)
     {
         /* what was kept before is known to be old */
 
@@ -108,14 +108,14 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     }
 
     if (!negative) {
-        v.len = nsf_pack_size(&ctx->target);
+        v.len = nsf_pack_size(&ctx->outcome.target);
 
         v.data = ngx_palloc(r->pool, v.len);
         if (v.data == NULL) {
             return;
         }
 
-        nsf_pack(v.data, &ctx->target);
+        nsf_pack(v.data, &ctx->outcome.target);
     }
 
     (void) ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v, token);

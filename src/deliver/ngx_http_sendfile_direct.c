@@ -188,7 +188,7 @@ ngx_http_sendfile_direct_name(ngx_http_request_t *r,
         return rc;
     }
 
-    content->path.len = ctx->target.path.len;
+    content->path.len = ctx->outcome.target.path.len;
     content->name.len = content->root.len + 1 + content->path.len;
 
     p = ngx_pnalloc(r->pool, 1 + content->name.len + 1);
@@ -202,7 +202,7 @@ ngx_http_sendfile_direct_name(ngx_http_request_t *r,
     p = ngx_cpymem(p, content->root.data, content->root.len);
     *p++ = '/';
     content->path.data = p;
-    p = ngx_cpymem(p, ctx->target.path.data, content->path.len);
+    p = ngx_cpymem(p, ctx->outcome.target.path.data, content->path.len);
     *p = '\0';
 
     return NGX_OK;
@@ -441,7 +441,7 @@ ngx_http_sendfile_direct_open(ngx_http_request_t *r,
                                ? NGX_HTTP_SENDFILE_ON_ERROR
                                : NGX_HTTP_SENDFILE_ON_MISSING_FILE,
                                rc, reason);
-        ctx->err = err;
+        ctx->outcome.err = err;
         return NGX_DECLINED;
     }
 
@@ -615,7 +615,7 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
     r->headers_out.last_modified_time = content->mtime;
 
     if (ngx_http_set_etag(r) != NGX_OK
-        || ngx_http_sendfile_direct_type(r, &ctx->target) != NGX_OK)
+        || ngx_http_sendfile_direct_type(r, &ctx->outcome.target) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

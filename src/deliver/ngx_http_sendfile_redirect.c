@@ -33,7 +33,7 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return rc;
     }
 
-    uri.data = ngx_pnalloc(r->pool, prefix.len + 1 + ctx->target.path.len);
+    uri.data = ngx_pnalloc(r->pool, prefix.len + 1 + ctx->outcome.target.path.len);
     if (uri.data == NULL) {
         return NGX_ERROR;
     }
@@ -44,7 +44,7 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         *p++ = '/';
     }
 
-    p = ngx_cpymem(p, ctx->target.path.data, ctx->target.path.len);
+    p = ngx_cpymem(p, ctx->outcome.target.path.data, ctx->outcome.target.path.len);
 
     uri.len = p - uri.data;
 
