@@ -25,6 +25,8 @@
 static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
     nsf_target_t *t);
+static ngx_int_t ngx_http_sendfile_add_age(ngx_http_request_t *r,
+    int64_t age);
 static void ngx_http_sendfile_clean_record(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_drop_record(ngx_http_request_t *r,
@@ -81,6 +83,7 @@ static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
 
 static ngx_str_t  ngx_http_sendfile_disposition =
     ngx_string("Content-Disposition");
+static ngx_str_t  ngx_http_sendfile_age = ngx_string("Age");
 
 
 static ngx_int_t
@@ -120,6 +123,13 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         if ((ctx->answer
              && ngx_http_sendfile_add_record(r, &ctx->answer->kept) != NGX_OK)
             || ngx_http_sendfile_add_record(r, &ctx->outcome.target) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (ctx->learn
+            && ctx->learn->used
+            && ngx_http_sendfile_add_age(r, ctx->learn->age) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -167,6 +177,27 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * How old a learned answer is: what is left of its lifetime is what it says
+ * less that.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
+{
+    ngx_str_t  value;
+
+    value.data = ngx_pnalloc(r->pool, NGX_INT64_LEN);
+    if (value.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    value.len = ngx_sprintf(value.data, "%L", age) - value.data;
+
+    return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_age, &value);
 }
 
 
@@ -228,7 +259,9 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
 
         /* ours are known by the very bytes that name them */
 
-        if (h[n].key.data == ngx_http_sendfile_disposition.data) {
+        if (h[n].key.data == ngx_http_sendfile_disposition.data
+            || h[n].key.data == ngx_http_sendfile_age.data)
+        {
             h[n].hash = 0;
             continue;
         }

@@ -40,6 +40,9 @@ typedef struct {
     ngx_pool_cleanup_t         *cleanup;
     u_char                     *data;
 
+    /* when it was looked for */
+    ngx_http_sendfile_moment_t  moment;
+
     /* the descriptor is no kept one from before */
     ngx_uint_t                  opened;  /* unsigned  opened:1; */
 } ngx_http_sendfile_content_t;
@@ -104,6 +107,8 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     if (rc != NGX_OK) {
         return rc;
     }
+
+    ngx_http_sendfile_ctx_moment(r, ctx, &content.moment);
 
     if (slcf->cache && slcf->cache_body) {
         rc = ngx_http_sendfile_direct_cached(r, ctx, slcf, &content);
@@ -233,6 +238,7 @@ ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
     ngx_http_sendfile_body_t  body;
 
     body.zone = slcf->cache;
+    body.moment = content->moment;
     ngx_http_sendfile_direct_known(content, &body.name);
 
     cached = ngx_http_sendfile_body_get(&body, slcf->cache_check, r->pool);
@@ -329,6 +335,7 @@ ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
     ngx_http_sendfile_descriptor_t  d;
 
     d.zone = slcf->cache;
+    d.moment = content->moment;
     ngx_http_sendfile_direct_known(content, &d.name);
 
     kept = ngx_http_sendfile_descriptor_get(&d, slcf->cache_check,
@@ -476,8 +483,9 @@ ngx_http_sendfile_direct_descend(ngx_http_request_t *r,
         *err = 0;
 
         file->fd = ngx_http_sendfile_root_open(&content->root, &content->path,
-                                               slcf->symlinks, &file->info,
-                                               &reason, err,
+                                               slcf->symlinks,
+                                               content->moment.now,
+                                               &file->info, &reason, err,
                                                r->connection->log);
 
         if (file->fd != NGX_INVALID_FILE) {
