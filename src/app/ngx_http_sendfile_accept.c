@@ -192,6 +192,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 {
     ngx_http_sendfile_ctx_t     *ctx;
     ngx_http_sendfile_answer_t  *answer;
+    ngx_http_sendfile_status_e   status;
 
     ctx = r->internal ? ngx_http_sendfile_get_ctx(r) : NULL;
 
@@ -216,8 +217,12 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 
     /* a record that did not lead to a file has no say in this one */
 
+    status = ctx->outcome.status;
+
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
+
     ngx_str_set(&ctx->outcome.source, "app");
+    ctx->outcome.status = status;
 
     if (answer->redirect == &ngx_http_sendfile_accept_redirect) {
         return ngx_http_sendfile_accept_send(r, ctx, answer);

@@ -261,8 +261,12 @@ ngx_http_sendfile_learn_target(ngx_http_request_t *r,
 
     } else {
 
+        if (ctx->answer->line->value.data[0] == '@') {
+            return "redirect to a named location";
+        }
+
         if (ctx->answer->line->value.data[0] != '/') {
-            return "redirect to no URI that begins with a slash";
+            return "redirect to a URI without a slash";
         }
 
         learned->kind = NGX_HTTP_SENDFILE_LEARNED_REDIRECT;

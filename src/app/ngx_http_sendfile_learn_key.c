@@ -17,11 +17,13 @@
 
 static ngx_int_t ngx_http_sendfile_learn_host(ngx_http_request_t *r,
     ngx_str_t *host);
+static ngx_int_t ngx_http_sendfile_learn_join(ngx_http_request_t *r,
+    ngx_str_t *host, ngx_str_t *url);
 static ngx_int_t ngx_http_sendfile_learn_id(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *id);
 static ngx_int_t ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, nsf_str_t *scope);
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope);
 
 
 ngx_int_t
@@ -32,25 +34,23 @@ ngx_http_sendfile_learn_key(ngx_http_request_t *r,
     ngx_int_t   rc;
     ngx_str_t  *key, host;
 
-    key = &learn->key;
-
-    if (slcf->learn_key == NULL) {
-        rc = ngx_http_sendfile_learn_url(r, key);
-
-    } else {
-        rc = ngx_http_sendfile_learn_host(r, &host);
-
-        if (rc == NGX_OK) {
-            rc = ngx_http_complex_value(r, slcf->learn_key, key);
-        }
-    }
+    rc = ngx_http_sendfile_learn_host(r, &host);
 
     if (rc != NGX_OK) {
         return rc;
     }
 
+    key = &learn->key;
+
+    rc = slcf->learn_key ? ngx_http_complex_value(r, slcf->learn_key, key)
+                         : ngx_http_sendfile_learn_join(r, &host, key);
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (ngx_http_sendfile_learn_id(r, ctx, slcf, &learn->id) != NGX_OK
-        || ngx_http_sendfile_learn_scope(r, slcf, &learn->name.scope)
+        || ngx_http_sendfile_learn_scope(r, slcf, &host, &learn->name.scope)
            != NGX_OK)
     {
         return NGX_ERROR;
@@ -83,15 +83,21 @@ ngx_http_sendfile_learn_key(ngx_http_request_t *r,
 ngx_int_t
 ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url)
 {
-    u_char     *p;
-    ngx_int_t   rc;
-    ngx_str_t   host, scheme;
+    ngx_int_t  rc;
+    ngx_str_t  host;
 
     rc = ngx_http_sendfile_learn_host(r, &host);
 
-    if (rc != NGX_OK) {
-        return rc;
-    }
+    return (rc == NGX_OK) ? ngx_http_sendfile_learn_join(r, &host, url) : rc;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
+    ngx_str_t *url)
+{
+    u_char     *p;
+    ngx_str_t   scheme;
 
     ngx_str_set(&scheme, "http://");
 
@@ -101,7 +107,7 @@ ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url)
     }
 #endif
 
-    url->len = scheme.len + host.len + r->unparsed_uri.len;
+    url->len = scheme.len + host->len + r->unparsed_uri.len;
 
     url->data = ngx_pnalloc(r->pool, url->len);
     if (url->data == NULL) {
@@ -112,8 +118,8 @@ ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url)
 
     /* the data of an empty string may be NULL */
 
-    if (host.len) {
-        p = ngx_cpymem(p, host.data, host.len);
+    if (host->len) {
+        p = ngx_cpymem(p, host->data, host->len);
     }
 
     ngx_memcpy(p, r->unparsed_uri.data, r->unparsed_uri.len);
@@ -216,12 +222,13 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
 
 /*
  * The server, the location, the socket that was asked; and the host of an
- * absolute URI, which nginx goes by, while an application may go by Host.
+ * absolute URI if it is another, for nginx goes by that, and an application
+ * may go by Host.
  */
 
 static ngx_int_t
 ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, nsf_str_t *scope)
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope)
 {
     u_char            *p;
     ngx_str_t          server;
@@ -233,6 +240,12 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
 
     if (slcf->learn_key == NULL && r->host_start && r->host_end) {
         server = r->headers_in.server;
+
+        if (server.len == host->len
+            && ngx_strncasecmp(server.data, host->data, server.len) == 0)
+        {
+            server.len = 0;
+        }
     }
 
     scope->len = sizeof("learned") + slcf->where.len
