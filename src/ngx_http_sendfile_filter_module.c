@@ -14,6 +14,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_disposition.h"
@@ -45,6 +46,9 @@ static ngx_uint_t ngx_http_sendfile_header_is(ngx_str_t *name,
     const char *text);
 static void ngx_http_sendfile_drop_header(ngx_http_request_t *r,
     ngx_str_t *name);
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+static ngx_int_t ngx_http_sendfile_early_hints_filter(ngx_http_request_t *r);
+#endif
 static ngx_int_t ngx_http_sendfile_filter_init(ngx_conf_t *cf);
 
 
@@ -80,6 +84,9 @@ ngx_module_t  ngx_http_sendfile_filter_module = {
 
 
 static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+static ngx_http_output_header_filter_pt  ngx_http_next_early_hints_filter;
+#endif
 
 static ngx_str_t  ngx_http_sendfile_disposition =
     ngx_string("Content-Disposition");
@@ -195,7 +202,8 @@ ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
         return NGX_ERROR;
     }
 
-    value.len = ngx_sprintf(value.data, "%L", age) - value.data;
+    value.len = ngx_snprintf(value.data, NGX_INT64_LEN, "%L", age)
+                - value.data;
 
     return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_age, &value);
 }
@@ -507,11 +515,31 @@ ngx_http_sendfile_drop_header(ngx_http_request_t *r, ngx_str_t *name)
 }
 
 
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+
+/* nginx copies all of an application's 103 */
+
+static ngx_int_t
+ngx_http_sendfile_early_hints_filter(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_accept_hide(r);
+
+    return ngx_http_next_early_hints_filter(r);
+}
+
+#endif
+
+
 static ngx_int_t
 ngx_http_sendfile_filter_init(ngx_conf_t *cf)
 {
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_sendfile_header_filter;
+
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+    ngx_http_next_early_hints_filter = ngx_http_top_early_hints_filter;
+    ngx_http_top_early_hints_filter = ngx_http_sendfile_early_hints_filter;
+#endif
 
     return NGX_OK;
 }

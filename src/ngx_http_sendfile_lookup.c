@@ -3,8 +3,9 @@
  * Copyright (C) the ngx_sendfile authors
  *
  * Lookups in flight of this worker.  Requests for the same key, store and
- * time limit share one, unless a purge has come in between.  A lookup lives in its own memory, for the store
- * may hold its operation longer than any request does:
+ * time limit share one, unless a purge has come in between.  A lookup lives in
+ * its own memory, for the store may hold its operation longer than any request
+ * does:
  *
  *     start --> PENDING -- answer ----> every waiter told, freed
  *                  |------ deadline --> every waiter told,

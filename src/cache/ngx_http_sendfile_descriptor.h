@@ -37,8 +37,8 @@ typedef struct {
  * Takes d->zone, d->name and d->moment, fills in the rest.  NGX_OK: file->fd
  * and file->info are good to be used until release(d->kept), for the path was
  * looked at no more than "check" milliseconds ago, and not before what is due,
- * and the file is as it was then.  NGX_AGAIN: the path has to be opened, then comes keep() or forget().
- * NGX_DECLINED: there is none; keep() may follow.
+ * and the file is as it was then.  NGX_AGAIN: the path has to be opened, then
+ * comes keep() or forget().  NGX_DECLINED: there is none; keep() may follow.
  */
 
 ngx_int_t ngx_http_sendfile_descriptor_get(ngx_http_sendfile_descriptor_t *d,
