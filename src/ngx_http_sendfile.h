@@ -87,6 +87,11 @@ typedef struct {
     ngx_array_t                     types;     /* of store_type_t * */
     ngx_array_t                     enabled;   /* of enabled_t */
     ngx_array_t                     zones;     /* of zone_t * */
+
+    /* of all zones; NULL: there are none */
+    ngx_http_sendfile_generations_t
+                                   *generations;
+
     ngx_array_t                     accepting; /* of enabled_t */
 
     /* of the module for Ruby; NULL: none */
@@ -137,8 +142,17 @@ typedef struct {
     ngx_array_t                    *allow;     /* of nsf_str_t, or NULL */
     ngx_flag_t                      learn;
 
-    /* of several locations that are alike by their names */
-    ngx_uint_t                      learn_number;
+    /* NULL: $scheme://$http_host$request_uri */
+    ngx_http_complex_value_t       *learn_key;
+
+    /* of nsf_str_t: the request's headers that the key names, or NULL */
+    ngx_array_t                    *learn_vary;
+
+    /* an "if" block whose key is not said in it */
+    ngx_uint_t                      learn_blocked;
+
+    /* the server's and the locations' names, from the outermost on */
+    ngx_str_t                       where;
 
     /* the location for requests that have a stale answer; NULL: itself */
     void                          **stale_conf;
@@ -215,6 +229,35 @@ typedef enum {
 } ngx_http_sendfile_status_e;
 
 
+/*
+ * What has become of trying to serve a file: the one thing that variables, the
+ * log and the fallback speak of.
+ */
+
+typedef struct {
+    ngx_http_sendfile_status_e      status;
+
+    /* what is to be sent; its path is empty if there is nothing */
+    nsf_target_t                    target;
+
+    /* "lmdb", "app"...; empty: nobody has answered */
+    ngx_str_t                       source;
+
+    /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
+    ngx_uint_t                      failure;
+    ngx_uint_t                      code;
+    const char                     *reason;
+    const char                     *detail;
+    ngx_err_t                       err;
+} ngx_http_sendfile_outcome_t;
+
+
+/* another try begins: nothing of the one before is true of it */
+
+#define ngx_http_sendfile_outcome_reset(outcome)                              \
+    ngx_memzero(outcome, sizeof(ngx_http_sendfile_outcome_t))
+
+
 /* what the cache may know of an application's answer, more in app/ */
 
 typedef struct ngx_http_sendfile_learn_s  ngx_http_sendfile_learn_t;
@@ -235,9 +278,6 @@ typedef struct {
     unsigned                        keepalive:1;
     unsigned                        pending:1;
 
-    /* of the very request that is learned of, not of one behind it */
-    unsigned                        own:1;
-
     /* nginx goes there now: r->uri_changes before; 0: not yet */
     ngx_uint_t                      uri_changes;
 
@@ -257,22 +297,11 @@ typedef struct {
 typedef struct {
     ngx_http_request_t             *request;
     ngx_http_sendfile_state_e       state;
-    ngx_http_sendfile_status_e      status;
+    ngx_http_sendfile_outcome_t     outcome;
 
     ngx_str_t                       id;
     ngx_str_t                       key;
     ngx_http_sendfile_store_t      *store;
-    nsf_target_t                    target;
-
-    /* "lmdb", "app"...; empty: nobody has answered */
-    ngx_str_t                       source;
-
-    /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
-    ngx_uint_t                      failure;
-    ngx_uint_t                      code;
-    const char                     *reason;
-    const char                     *detail;
-    ngx_err_t                       err;
 
     /* of a script, in place of the location's; empty: none */
     ngx_str_t                       fallback;
@@ -283,11 +312,15 @@ typedef struct {
     ngx_http_sendfile_waiter_t      waiter;
     ngx_http_cleanup_t             *cleanup;
 
+    /* whose purge makes what was read for this request old */
+    ngx_http_sendfile_subject_t     subject;
+
     /* what the cache knows the record by */
     nsf_shard_key_t                 name;
 
     /* a cached record past its time, while the store is asked anew */
     nsf_target_t                   *stale;
+    ngx_atomic_uint_t               stale_generation;
 
     /* NULL: none that we follow */
     ngx_http_sendfile_answer_t     *answer;
@@ -341,6 +374,21 @@ ngx_http_sendfile_ctx_t *ngx_http_sendfile_get_ctx(ngx_http_request_t *r);
 /* for a request that has none; NULL if out of memory */
 
 ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(ngx_http_request_t *r);
+
+/* one more name whose purge makes what is read for this request old */
+
+void ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *name);
+
+/* before a read; both are 0 where there is no clock */
+
+void ngx_http_sendfile_ctx_moment(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_moment_t *moment);
+
+/* whether what was read then is old for this request */
+
+ngx_uint_t ngx_http_sendfile_ctx_old(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_generations_t *g, ngx_atomic_uint_t generation);
 
 /*
  * What a phase handler does before it returns NGX_AGAIN: NGX_OK or NGX_ERROR;
@@ -446,6 +494,8 @@ char *ngx_http_sendfile_conf_accept(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_sendfile_conf_allow(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_sendfile_conf_learn(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_conf_learn_key(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 ngx_int_t ngx_http_sendfile_check_accept(ngx_conf_t *cf);
 

@@ -20,6 +20,12 @@ static ngx_uint_t ngx_http_sendfile_check_learn_works(
     ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_enabled_t *e);
 static ngx_int_t ngx_http_sendfile_check_learn(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_array_t *ngx_http_sendfile_conf_learn_vary(ngx_conf_t *cf,
+    ngx_str_t *key);
+static ngx_int_t ngx_http_sendfile_conf_learn_header(ngx_array_t *headers,
+    u_char *name, size_t len);
+static void ngx_http_sendfile_check_learn_blocked(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf, ngx_uint_t i);
 static ngx_uint_t ngx_http_sendfile_check_accept_said(
     ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_enabled_t *e);
 
@@ -143,6 +149,146 @@ ngx_http_sendfile_conf_learn(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_http_sendfile_conf_learn_key(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_sendfile_loc_conf_t  *slcf = conf;
+
+    ngx_str_t                         *value;
+    ngx_http_compile_complex_value_t   ccv;
+
+    if (slcf->learn_key != NGX_CONF_UNSET_PTR) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_http_script_variables_count(&value[1]) == 0) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "\"%V\" has no variable, one answer would be for "
+                           "all requests: write what an answer is for, such "
+                           "as $scheme://$http_host$request_uri", &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->learn_vary = ngx_http_sendfile_conf_learn_vary(cf, &value[1]);
+
+    if (slcf->learn_vary == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    slcf->learn_key = ngx_palloc(cf->pool, sizeof(ngx_http_complex_value_t));
+
+    if (slcf->learn_key == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_memzero(&ccv, sizeof(ngx_http_compile_complex_value_t));
+
+    ccv.cf = cf;
+    ccv.value = &value[1];
+    ccv.complex_value = slcf->learn_key;
+
+    return (ngx_http_compile_complex_value(&ccv) == NGX_OK) ? NGX_CONF_OK
+                                                            : NGX_CONF_ERROR;
+}
+
+
+/*
+ * The request's headers that the key names, which an answer may vary by:
+ * $http_accept_language, ${http_accept_language}, $sendfile_accept_encoding.
+ */
+
+static ngx_array_t *
+ngx_http_sendfile_conf_learn_vary(ngx_conf_t *cf, ngx_str_t *key)
+{
+    u_char       *p, *last, *name;
+    ngx_array_t  *headers;
+
+    headers = ngx_array_create(cf->pool, 2, sizeof(nsf_str_t));
+    if (headers == NULL) {
+        return NULL;
+    }
+
+    p = key->data;
+    last = p + key->len;
+
+    while (p < last) {
+
+        if (*p++ != '$') {
+            continue;
+        }
+
+        if (p < last && *p == '{') {
+            p++;
+        }
+
+        name = p;
+
+        while (p < last
+               && ((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z')
+                   || (*p >= '0' && *p <= '9') || *p == '_'))
+        {
+            p++;
+        }
+
+        if (ngx_http_sendfile_conf_learn_header(headers, name, p - name)
+            != NGX_OK)
+        {
+            return NULL;
+        }
+    }
+
+    return headers;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_conf_learn_header(ngx_array_t *headers, u_char *name,
+    size_t len)
+{
+    u_char     *data;
+    nsf_str_t  *header;
+
+    if (len == sizeof("sendfile_accept_encoding") - 1
+        && ngx_strncasecmp(name, (u_char *) "sendfile_accept_encoding", len)
+           == 0)
+    {
+        name += sizeof("sendfile_") - 1;
+        len -= sizeof("sendfile_") - 1;
+
+    } else if (len > sizeof("http_") - 1
+               && ngx_strncasecmp(name, (u_char *) "http_",
+                                  sizeof("http_") - 1)
+                  == 0)
+    {
+        name += sizeof("http_") - 1;
+        len -= sizeof("http_") - 1;
+
+    } else {
+        return NGX_OK;
+    }
+
+    data = ngx_pnalloc(headers->pool, len);
+    if (data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_strlow(data, name, len);
+
+    header = ngx_array_push(headers);
+    if (header == NULL) {
+        return NGX_ERROR;
+    }
+
+    header->data = data;
+    header->len = len;
+
+    return NGX_OK;
+}
+
+
 ngx_int_t
 ngx_http_sendfile_check_accept(ngx_conf_t *cf)
 {
@@ -168,9 +314,47 @@ ngx_http_sendfile_check_accept(ngx_conf_t *cf)
         {
             return ngx_http_sendfile_check_learn(cf, e[i].conf);
         }
+
+        if (e[i].conf->learn && e[i].conf->learn_blocked) {
+            ngx_http_sendfile_check_learn_blocked(cf, smcf, i);
+        }
     }
 
     return NGX_OK;
+}
+
+
+/*
+ * What leads into an "if" is not said by the key of its location: said once
+ * for all blocks that have inherited the same directive.
+ */
+
+static void
+ngx_http_sendfile_check_learn_blocked(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf, ngx_uint_t i)
+{
+    ngx_uint_t                    j;
+    ngx_http_sendfile_place_t    *place;
+    ngx_http_sendfile_enabled_t  *e;
+
+    e = smcf->accepting.elts;
+    place = &e[i].conf->learn_place;
+
+    for (j = 0; j < i; j++) {
+        if (e[j].conf->learn
+            && e[j].conf->learn_blocked
+            && ngx_http_sendfile_same_place(&e[j].conf->learn_place, place))
+        {
+            return;
+        }
+    }
+
+    ngx_log_error(NGX_LOG_WARN, cf->log, 0,
+                  "http_sendfile: \"http_sendfile_learn\" is off inside "
+                  "\"if\" and \"limit_except\" blocks: write "
+                  "\"http_sendfile_learn_key STRING;\" into the block, with "
+                  "all that its answers are for, if they are to be learned, "
+                  "in %s:%ui", place->file, place->line);
 }
 
 

@@ -72,6 +72,8 @@ char *
 ngx_http_sendfile_conf_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf)
 {
+    ngx_http_sendfile_main_conf_t  *smcf = conf;
+
     u_char                    *p;
     ssize_t                    size;
     ngx_str_t                 *value, name, s;
@@ -122,7 +124,16 @@ ngx_http_sendfile_conf_cache_zone(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_CONF_ERROR;
     }
 
+    if (smcf->generations == NULL) {
+        smcf->generations = ngx_http_sendfile_generations_create(cf,
+                                                 &ngx_http_sendfile_module);
+        if (smcf->generations == NULL) {
+            return NGX_CONF_ERROR;
+        }
+    }
+
     zone->size = size;
+    zone->generations = smcf->generations;
 
     if (ngx_http_sendfile_zone_create(cf, zone, &ngx_http_sendfile_module)
         != NGX_OK)

@@ -15,6 +15,13 @@
 #include <ngx_http.h>
 
 
+/* 1.29.0: a filter for 103 */
+
+#if (nginx_version >= 1029000)
+#define NGX_HTTP_SENDFILE_EARLY_HINTS  1
+#endif
+
+
 /* 1.23.0: headers of the same name are a linked list, no more an array */
 
 #if (nginx_version >= 1023000)

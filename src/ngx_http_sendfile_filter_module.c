@@ -14,6 +14,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_disposition.h"
@@ -25,6 +26,8 @@
 static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
     nsf_target_t *t);
+static ngx_int_t ngx_http_sendfile_add_age(ngx_http_request_t *r,
+    int64_t age);
 static void ngx_http_sendfile_clean_record(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_drop_record(ngx_http_request_t *r,
@@ -43,6 +46,9 @@ static ngx_uint_t ngx_http_sendfile_header_is(ngx_str_t *name,
     const char *text);
 static void ngx_http_sendfile_drop_header(ngx_http_request_t *r,
     ngx_str_t *name);
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+static ngx_int_t ngx_http_sendfile_early_hints_filter(ngx_http_request_t *r);
+#endif
 static ngx_int_t ngx_http_sendfile_filter_init(ngx_conf_t *cf);
 
 
@@ -78,9 +84,13 @@ ngx_module_t  ngx_http_sendfile_filter_module = {
 
 
 static ngx_http_output_header_filter_pt  ngx_http_next_header_filter;
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+static ngx_http_output_header_filter_pt  ngx_http_next_early_hints_filter;
+#endif
 
 static ngx_str_t  ngx_http_sendfile_disposition =
     ngx_string("Content-Disposition");
+static ngx_str_t  ngx_http_sendfile_age = ngx_string("Age");
 
 
 static ngx_int_t
@@ -119,7 +129,14 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 
         if ((ctx->answer
              && ngx_http_sendfile_add_record(r, &ctx->answer->kept) != NGX_OK)
-            || ngx_http_sendfile_add_record(r, &ctx->target) != NGX_OK)
+            || ngx_http_sendfile_add_record(r, &ctx->outcome.target) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+
+        if (ctx->learn
+            && ctx->learn->used
+            && ngx_http_sendfile_add_age(r, ctx->learn->age) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -171,6 +188,28 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
 
 
 /*
+ * How old a learned answer is: what is left of its lifetime is what it says
+ * less that.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
+{
+    ngx_str_t  value;
+
+    value.data = ngx_pnalloc(r->pool, NGX_INT64_LEN);
+    if (value.data == NULL) {
+        return NGX_ERROR;
+    }
+
+    value.len = ngx_snprintf(value.data, NGX_INT64_LEN, "%L", age)
+                - value.data;
+
+    return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_age, &value);
+}
+
+
+/*
  * The answer has become another after the record was added to it: a range
  * that cannot be satisfied is known to a later filter only.
  */
@@ -185,7 +224,7 @@ ngx_http_sendfile_clean_record(ngx_http_request_t *r,
 
     ctx->decorated = 0;
 
-    ngx_http_sendfile_drop_record(r, &ctx->target);
+    ngx_http_sendfile_drop_record(r, &ctx->outcome.target);
 
     if (ctx->answer) {
         ngx_http_sendfile_drop_record(r, &ctx->answer->kept);
@@ -228,7 +267,9 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
 
         /* ours are known by the very bytes that name them */
 
-        if (h[n].key.data == ngx_http_sendfile_disposition.data) {
+        if (h[n].key.data == ngx_http_sendfile_disposition.data
+            || h[n].key.data == ngx_http_sendfile_age.data)
+        {
             h[n].hash = 0;
             continue;
         }
@@ -474,11 +515,31 @@ ngx_http_sendfile_drop_header(ngx_http_request_t *r, ngx_str_t *name)
 }
 
 
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+
+/* nginx copies all of an application's 103 */
+
+static ngx_int_t
+ngx_http_sendfile_early_hints_filter(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_accept_hide(r);
+
+    return ngx_http_next_early_hints_filter(r);
+}
+
+#endif
+
+
 static ngx_int_t
 ngx_http_sendfile_filter_init(ngx_conf_t *cf)
 {
     ngx_http_next_header_filter = ngx_http_top_header_filter;
     ngx_http_top_header_filter = ngx_http_sendfile_header_filter;
+
+#if (NGX_HTTP_SENDFILE_EARLY_HINTS)
+    ngx_http_next_early_hints_filter = ngx_http_top_early_hints_filter;
+    ngx_http_top_early_hints_filter = ngx_http_sendfile_early_hints_filter;
+#endif
 
     return NGX_OK;
 }

@@ -46,7 +46,7 @@ static void ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, uint32_t token);
+    const char *reason, ngx_atomic_uint_t generation);
 static void ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
@@ -172,9 +172,9 @@ ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
     ngx_uint_t code, const char *reason)
 {
     ctx->state = NGX_HTTP_SENDFILE_FAILED;
-    ctx->failure = failure;
-    ctx->code = code;
-    ctx->reason = reason;
+    ctx->outcome.failure = failure;
+    ctx->outcome.code = code;
+    ctx->outcome.reason = reason;
 }
 
 
@@ -187,7 +187,7 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     const char  *reason;
 
     if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_BYPASS;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_BYPASS;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_METHOD, 0,
                                "neither GET nor HEAD");
         return NGX_OK;
@@ -196,13 +196,15 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     reason = nsf_key_check(ctx->key.data, ctx->key.len);
 
     if (reason) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_NOT_FOUND, reason);
         return NGX_OK;
     }
 
     ctx->store = slcf->store;
+
+    ngx_http_sendfile_ctx_subject(r, ctx, &ctx->key);
 
     if (slcf->cache && ngx_http_sendfile_cached(r, ctx, slcf) == NGX_OK) {
         return NGX_OK;
@@ -218,21 +220,23 @@ static ngx_int_t
 ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    nsf_target_t  target;
+    nsf_target_t                target;
+    ngx_atomic_uint_t           generation;
+    ngx_http_sendfile_moment_t  moment;
 
-    switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target)) {
+    switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target, &generation)) {
 
     case NGX_HTTP_SENDFILE_RECORD_FRESH:
-        ngx_str_set(&ctx->source, "cache");
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_HIT;
+        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_HIT;
         ctx->state = NGX_HTTP_SENDFILE_FOUND;
-        ctx->target = target;
+        ctx->outcome.target = target;
         ctx->cached = 1;
         return NGX_OK;
 
     case NGX_HTTP_SENDFILE_RECORD_NEGATIVE:
-        ngx_str_set(&ctx->source, "cache");
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
+        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
                                NGX_HTTP_NOT_FOUND, "not in store");
         return NGX_OK;
@@ -245,11 +249,16 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         }
 
         *ctx->stale = target;
+        ctx->stale_generation = generation;
+
+        ngx_http_sendfile_ctx_moment(r, ctx, &moment);
+
+        ctx->waiter.due = moment.due;
 
         if ((slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_UPDATING)
             && ngx_http_sendfile_lookup_pending(slcf->store, &ctx->key,
                                       ngx_http_sendfile_time_limit(slcf),
-                                      slcf->cache))
+                                      &ctx->waiter))
         {
             ngx_http_sendfile_stale(ctx);
             return NGX_OK;
@@ -266,10 +275,12 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 static void
 ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_str_set(&ctx->source, "cache");
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_STALE;
+    ngx_http_sendfile_outcome_reset(&ctx->outcome);
+
+    ngx_str_set(&ctx->outcome.source, "cache");
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_STALE;
+    ctx->outcome.target = *ctx->stale;
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
-    ctx->target = *ctx->stale;
 }
 
 
@@ -305,7 +316,7 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         }
 
         if (ctx->cached
-            && ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
+            && ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
         {
             return ngx_http_sendfile_vanished(r, ctx, slcf);
         }
@@ -338,7 +349,7 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 
     s.id = ctx->id;
     s.key = ctx->key;
-    s.target = &ctx->target;
+    s.target = &ctx->outcome.target;
 
     rc = smcf->script(r, &s);
 
@@ -354,15 +365,15 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
         return NGX_ERROR;
     }
 
-    reason = nsf_target_check(&ctx->target);
+    reason = nsf_target_check(&ctx->outcome.target);
 
     if (reason) {
-        ngx_memzero(&ctx->target, sizeof(nsf_target_t));
+        ngx_memzero(&ctx->outcome.target, sizeof(nsf_target_t));
 
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid record");
-        ctx->detail = reason;
+        ctx->outcome.detail = reason;
     }
 
     return NGX_OK;
@@ -379,14 +390,8 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_record_forget(ctx, slcf);
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
-    ngx_str_null(&ctx->source);
+    ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_NONE;
-    ctx->failure = 0;
-    ctx->code = 0;
-    ctx->reason = NULL;
-    ctx->err = 0;
     ctx->cached = 0;
 
     rc = ngx_http_sendfile_ask(r, ctx, slcf);
@@ -414,6 +419,46 @@ ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
 
     return ctx;
+}
+
+
+void
+ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *name)
+{
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+
+    if (smcf->generations) {
+        ngx_http_sendfile_subject_add(&ctx->subject,
+                                    ngx_http_sendfile_generations_slot(name));
+    }
+}
+
+
+void
+ngx_http_sendfile_ctx_moment(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_moment_t *moment)
+{
+    ngx_http_sendfile_generations_t  *g;
+    ngx_http_sendfile_main_conf_t    *smcf;
+
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+    g = smcf->generations;
+
+    /* in this order: see ngx_http_sendfile_generations_now() */
+
+    moment->now = g ? ngx_http_sendfile_generations_now(g) : 0;
+    moment->due = g ? ngx_http_sendfile_generations_due(g, &ctx->subject) : 0;
+}
+
+
+ngx_uint_t
+ngx_http_sendfile_ctx_old(ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_generations_t *g, ngx_atomic_uint_t generation)
+{
+    return generation < ngx_http_sendfile_generations_due(g, &ctx->subject);
 }
 
 
@@ -539,6 +584,7 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
     ngx_int_t                   rc;
+    ngx_http_sendfile_moment_t  moment;
     ngx_http_sendfile_result_t  res;
 
     if (slcf->store->type->async && ctx->cleanup == NULL) {
@@ -554,9 +600,10 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->start = ngx_current_msec;
 
-    if (slcf->cache) {
-        ngx_http_sendfile_record_begin(ctx, slcf);
-    }
+    ngx_http_sendfile_ctx_moment(r, ctx, &moment);
+
+    ctx->waiter.generation = moment.now;
+    ctx->waiter.due = moment.due;
 
     rc = ngx_http_sendfile_lookup(slcf->store, &ctx->key,
                                   ngx_http_sendfile_time_limit(slcf),
@@ -638,9 +685,9 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
     ctx->lookup_time = ngx_current_msec - ctx->start;
-    ctx->source = ctx->store->type->scheme;
-    ctx->detail = res->detail;
-    ctx->err = res->err;
+    ctx->outcome.source = ctx->store->type->scheme;
+    ctx->outcome.detail = res->detail;
+    ctx->outcome.err = res->err;
 
     switch (res->rc) {
 
@@ -652,17 +699,17 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         ngx_http_sendfile_answer_miss(r, ctx, slcf,
                                       res->reason ? res->reason
                                                   : "not in store",
-                                      res->token);
+                                      res->generation);
         return;
 
     case NGX_HTTP_SENDFILE_TIMEDOUT:
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_TIMEOUT;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_TIMEOUT,
                                NGX_HTTP_GATEWAY_TIME_OUT, res->reason);
         break;
 
     default: /* NGX_ERROR */
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_ERROR;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_ERROR;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
                                NGX_HTTP_BAD_GATEWAY,
                                res->reason ? res->reason : "store error");
@@ -682,25 +729,27 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     reason = ngx_http_sendfile_decode(r, ctx, slcf->format, &res->value);
 
     if (reason) {
-        ctx->status = NGX_HTTP_SENDFILE_STATUS_INVALID;
+        ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid record");
-        ctx->detail = reason;
+        ctx->outcome.detail = reason;
         return;
     }
 
-    if (ctx->target.valid_until && ctx->target.valid_until <= ngx_time()) {
+    if (ctx->outcome.target.valid_until
+        && ctx->outcome.target.valid_until <= ngx_time())
+    {
         ngx_http_sendfile_answer_miss(r, ctx, slcf, "record has expired",
-                                      res->token);
+                                      res->generation);
         return;
     }
 
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
-    ctx->status = ctx->stale ? NGX_HTTP_SENDFILE_STATUS_EXPIRED
+    ctx->outcome.status = ctx->stale ? NGX_HTTP_SENDFILE_STATUS_EXPIRED
                              : NGX_HTTP_SENDFILE_STATUS_HIT;
 
     if (slcf->cache) {
-        ngx_http_sendfile_record_keep(r, ctx, slcf, 0, res->token);
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 0, res->generation);
     }
 }
 
@@ -708,14 +757,14 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
 static void
 ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, uint32_t token)
+    const char *reason, ngx_atomic_uint_t generation)
 {
-    ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_MISS;
     ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
                            reason);
 
     if (slcf->cache) {
-        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, token);
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, generation);
     }
 }
 
@@ -726,9 +775,13 @@ static void
 ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
-    if (ctx->stale && (slcf->cache_use_stale & ctx->failure)) {
-        ngx_http_sendfile_stale(ctx);
+    if (ctx->stale
+        && (slcf->cache_use_stale & ctx->outcome.failure)
+        && !ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
+                                      ctx->stale_generation))
+    {
         ngx_http_sendfile_log_failure(r, ctx, "served stale", NULL, 0);
+        ngx_http_sendfile_stale(ctx);
     }
 }
 

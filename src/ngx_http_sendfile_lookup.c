@@ -2,9 +2,10 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * Lookups in flight of this worker.  Requests for the same key, store, scope
- * and time limit share one.  A lookup lives in its own memory, for the store
- * may hold its operation longer than any request does:
+ * Lookups in flight of this worker.  Requests for the same key, store and
+ * time limit share one, unless a purge has come in between.  A lookup lives in
+ * its own memory, for the store may hold its operation longer than any request
+ * does:
  *
  *     start --> PENDING -- answer ----> every waiter told, freed
  *                  |------ deadline --> every waiter told,
@@ -43,16 +44,17 @@ struct ngx_http_sendfile_lookup_s {
     ngx_queue_t                       waiters;
     ngx_event_t                       timer;
     ngx_msec_t                        timeout;
-    void                             *scope;
-    uint32_t                          token;
     ngx_http_sendfile_lookup_state_e  state;
+
+    /* others may join it */
+    ngx_uint_t                        listed;  /* unsigned  listed:1; */
     u_char                            key[NSF_MAX_KEY];
 };
 
 
 static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_find(
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
-    void *scope, uint32_t hash);
+    ngx_http_sendfile_waiter_t *w, uint32_t hash);
 static ngx_http_sendfile_lookup_t *ngx_http_sendfile_lookup_create(
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
     ngx_http_sendfile_waiter_t *w, uint32_t hash);
@@ -60,8 +62,7 @@ static void ngx_http_sendfile_lookup_free(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static ngx_int_t ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
-    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
-    void *scope);
+    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout);
 static void ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op,
     ngx_int_t rc, ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op,
@@ -70,6 +71,7 @@ static void ngx_http_sendfile_lookup_timeout(ngx_event_t *ev);
 static void ngx_http_sendfile_lookup_tell(ngx_http_sendfile_lookup_t *l,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_lookup_leave(ngx_http_sendfile_lookup_t *l);
+static void ngx_http_sendfile_lookup_unlist(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_abandon(ngx_http_sendfile_lookup_t *l);
 
 
@@ -112,13 +114,13 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
         rc = store->type->get(store, &op);
 
         ngx_http_sendfile_lookup_result(&op, rc, res);
-        res->token = w->token;
+        res->generation = w->generation;
         return NGX_OK;
     }
 
     hash = ngx_crc32_short(key->data, key->len);
 
-    l = ngx_http_sendfile_lookup_find(store, key, timeout, w->scope, hash);
+    l = ngx_http_sendfile_lookup_find(store, key, timeout, w, hash);
 
     if (l == NULL) {
         l = ngx_http_sendfile_lookup_create(store, key, timeout, w, hash);
@@ -130,12 +132,13 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
         if (rc != NGX_AGAIN) {
             ngx_http_sendfile_lookup_result(&l->op, rc, res);
-            res->token = l->token;
+            res->generation = w->generation;
             ngx_http_sendfile_lookup_free(l);
             return NGX_OK;
         }
 
         ngx_rbtree_insert(&ngx_http_sendfile_lookups, &l->node);
+        l->listed = 1;
         ngx_add_timer(&l->timer, timeout);
     }
 
@@ -148,7 +151,7 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
 ngx_uint_t
 ngx_http_sendfile_lookup_pending(ngx_http_sendfile_store_t *store,
-    ngx_str_t *key, ngx_msec_t timeout, void *scope)
+    ngx_str_t *key, ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w)
 {
     uint32_t  hash;
 
@@ -158,7 +161,7 @@ ngx_http_sendfile_lookup_pending(ngx_http_sendfile_store_t *store,
 
     hash = ngx_crc32_short(key->data, key->len);
 
-    return ngx_http_sendfile_lookup_find(store, key, timeout, scope, hash)
+    return ngx_http_sendfile_lookup_find(store, key, timeout, w, hash)
            != NULL;
 }
 
@@ -188,7 +191,7 @@ ngx_http_sendfile_lookup_cancel(ngx_http_sendfile_waiter_t *w)
 
 static ngx_http_sendfile_lookup_t *
 ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
-    ngx_msec_t timeout, void *scope, uint32_t hash)
+    ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w, uint32_t hash)
 {
     ngx_int_t                    rc;
     ngx_rbtree_node_t           *node, *sentinel;
@@ -206,10 +209,19 @@ ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
 
         l = ngx_rbtree_data(node, ngx_http_sendfile_lookup_t, node);
 
-        rc = ngx_http_sendfile_lookup_cmp(l, store, key, timeout, scope);
+        rc = ngx_http_sendfile_lookup_cmp(l, store, key, timeout);
 
         if (rc == 0) {
-            return l;
+
+            if (l->op.generation >= w->due) {
+                return l;
+            }
+
+            /* what it brings is old, for everybody who comes from now on */
+
+            ngx_http_sendfile_lookup_unlist(l);
+
+            return NULL;
         }
 
         node = (rc < 0) ? node->left : node->right;
@@ -245,8 +257,6 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
     l->node.key = hash;
     l->store = store;
     l->timeout = timeout;
-    l->scope = w->scope;
-    l->token = w->token;
     ngx_queue_init(&l->waiters);
 
     /* not cancelable: a worker that exits must still answer its requests */
@@ -297,7 +307,7 @@ ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
             t = ngx_rbtree_data(temp, ngx_http_sendfile_lookup_t, node);
 
             p = (ngx_http_sendfile_lookup_cmp(t, l->store, &l->op.key,
-                                              l->timeout, l->scope)
+                                              l->timeout)
                  < 0)
                 ? &temp->left : &temp->right;
         }
@@ -317,12 +327,11 @@ ngx_http_sendfile_lookup_insert(ngx_rbtree_node_t *temp,
 }
 
 
-/* the sign of (store, timeout, scope, key) compared with the lookup's */
+/* the sign of (store, timeout, key) compared with the lookup's */
 
 static ngx_int_t
 ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
-    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout,
-    void *scope)
+    ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout)
 {
     if (store != l->store) {
         return (store < l->store) ? -1 : 1;
@@ -330,10 +339,6 @@ ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
 
     if (timeout != l->timeout) {
         return (timeout < l->timeout) ? -1 : 1;
-    }
-
-    if (scope != l->scope) {
-        return (scope < l->scope) ? -1 : 1;
     }
 
     return ngx_memn2cmp(key->data, l->op.key.data, key->len, l->op.key.len);
@@ -408,7 +413,7 @@ ngx_http_sendfile_lookup_tell(ngx_http_sendfile_lookup_t *l,
     ngx_http_sendfile_waiter_t  *w;
 
     l->state = NGX_HTTP_SENDFILE_LOOKUP_TELLING;
-    res->token = l->token;
+    res->generation = l->op.generation;
 
     while (!ngx_queue_empty(&l->waiters)) {
         q = ngx_queue_head(&l->waiters);
@@ -427,10 +432,20 @@ ngx_http_sendfile_lookup_tell(ngx_http_sendfile_lookup_t *l,
 static void
 ngx_http_sendfile_lookup_leave(ngx_http_sendfile_lookup_t *l)
 {
-    ngx_rbtree_delete(&ngx_http_sendfile_lookups, &l->node);
+    ngx_http_sendfile_lookup_unlist(l);
 
     if (l->timer.timer_set) {
         ngx_del_timer(&l->timer);
+    }
+}
+
+
+static void
+ngx_http_sendfile_lookup_unlist(ngx_http_sendfile_lookup_t *l)
+{
+    if (l->listed) {
+        l->listed = 0;
+        ngx_rbtree_delete(&ngx_http_sendfile_lookups, &l->node);
     }
 }
 

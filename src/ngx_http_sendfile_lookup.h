@@ -19,13 +19,13 @@ typedef struct ngx_http_sendfile_waiter_s  ngx_http_sendfile_waiter_t;
 
 
 /*
- * How a lookup ended; the value's bytes are good for the call only.  "token"
- * is that of the waiter that began it.
+ * How a lookup ended; the value's bytes are good for the call only.
+ * "generation" is that of the waiter that began it.
  */
 
 typedef struct {
     ngx_int_t                       rc;
-    uint32_t                        token;
+    ngx_atomic_uint_t               generation;
     ngx_http_sendfile_value_t       value;
     const char                     *reason;
     const char                     *detail;
@@ -35,9 +35,9 @@ typedef struct {
 
 /*
  * Whoever waits, in memory of its own.  The caller sets "handler" and
- * "data"; "lookup" is not NULL while it waits.  A lookup is shared within
- * a "scope" only, the caller's own, such as a cache that the answer is for,
- * and carries a "token" of that scope from its beginning to its end.
+ * "data"; "lookup" is not NULL while it waits.  "generation" is the clock's,
+ * from before the lookup begins; one that was begun before "due" is not
+ * joined, for what it brings is old.  Both are 0 where there is no clock.
  */
 
 struct ngx_http_sendfile_waiter_s {
@@ -46,9 +46,8 @@ struct ngx_http_sendfile_waiter_s {
     void                          (*handler)(ngx_http_sendfile_waiter_t *w,
                                         ngx_http_sendfile_result_t *res);
     void                           *data;
-    void                           *scope;
-    uint32_t                        token;
-    ngx_atomic_uint_t               generation;  /* for the store */
+    ngx_atomic_uint_t               generation;
+    ngx_atomic_uint_t               due;
 };
 
 
@@ -63,10 +62,10 @@ ngx_int_t ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store,
     ngx_str_t *key, ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
 
-/* whether the next lookup of these would join one that is in flight */
+/* whether a lookup of these would join one that is in flight */
 
 ngx_uint_t ngx_http_sendfile_lookup_pending(ngx_http_sendfile_store_t *store,
-    ngx_str_t *key, ngx_msec_t timeout, void *scope);
+    ngx_str_t *key, ngx_msec_t timeout, ngx_http_sendfile_waiter_t *w);
 
 /* the handler will not be called; for a waiter that does not wait a no-op */
 

@@ -22,6 +22,8 @@ static void *ngx_http_sendfile_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
+static ngx_int_t ngx_http_sendfile_merge_where(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
 static ngx_int_t ngx_http_sendfile_add_location(ngx_conf_t *cf,
     ngx_array_t *locations, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_merge_fallback(
@@ -185,6 +187,13 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       ngx_http_sendfile_conf_learn,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_sendfile_loc_conf_t, learn),
+      NULL },
+
+    { ngx_string("http_sendfile_learn_key"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_HTTP_LIF_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_conf_learn_key,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
       NULL },
 
     { ngx_string("http_sendfile_status"),
@@ -398,8 +407,8 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, cache_scope, has_prefix, has_root, warned,
-     *     the places
+     *     fallback_code, cache_scope, learn_vary, learn_blocked, where,
+     *     has_prefix, has_root, warned, the places
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -422,6 +431,7 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->accept = NGX_CONF_UNSET_UINT;
     slcf->allow = NGX_CONF_UNSET_PTR;
     slcf->learn = NGX_CONF_UNSET;
+    slcf->learn_key = NGX_CONF_UNSET_PTR;
 
     return slcf;
 }
@@ -475,6 +485,11 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->learn_place = prev->learn_place;
     }
 
+    if (conf->learn_key == NGX_CONF_UNSET_PTR) {
+        conf->learn_vary = prev->learn_vary;
+        conf->learn_blocked = clcf->noname;
+    }
+
     ngx_http_sendfile_merge_fallback(prev, conf);
 
     ngx_conf_merge_value(conf->enable, prev->enable, 0);
@@ -503,6 +518,11 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_uint_value(conf->accept, prev->accept, 0);
     ngx_conf_merge_ptr_value(conf->allow, prev->allow, NULL);
     ngx_conf_merge_value(conf->learn, prev->learn, 0);
+    ngx_conf_merge_ptr_value(conf->learn_key, prev->learn_key, NULL);
+
+    if (ngx_http_sendfile_merge_where(cf, prev, conf) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
@@ -520,6 +540,67 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     }
 
     return NGX_CONF_OK;
+}
+
+
+/*
+ * The place of a location in the configuration, by names alone: what is
+ * written before or behind it does not change it.  An "if" is its location.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_merge_where(ngx_conf_t *cf,
+    ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf)
+{
+    u_char                    *p, kind;
+    ngx_str_t                 *name;
+    ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_core_srv_conf_t  *cscf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+
+    kind = '/';
+    name = &clcf->name;
+
+    if (prev->where.len == 0) {
+        /* a server, whose locations come after it */
+        kind = 's';
+        name = &cscf->server_name;
+
+    } else if (clcf->noname) {
+        kind = 'i';
+
+    } else if (clcf->exact_match) {
+        kind = '=';
+
+#if (NGX_PCRE)
+    } else if (clcf->regex) {
+        kind = '~';
+#endif
+    }
+
+    conf->where.len = prev->where.len + 2 + name->len;
+
+    p = ngx_pnalloc(cf->pool, conf->where.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    conf->where.data = p;
+
+    if (prev->where.len) {
+        p = ngx_cpymem(p, prev->where.data, prev->where.len);
+    }
+
+    *p++ = '\n';
+    *p++ = kind;
+
+    if (name->len) {
+        ngx_memcpy(p, name->data, name->len);
+    }
+
+    return NGX_OK;
 }
 
 
@@ -590,7 +671,6 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
 
     nsf_json_init();
     ngx_http_sendfile_lookup_init_process();
-    ngx_http_sendfile_learn_init_process();
 
     smcf = ngx_http_cycle_get_module_main_conf(cycle,
                                                ngx_http_sendfile_module);

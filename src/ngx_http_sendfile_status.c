@@ -4,8 +4,9 @@
  *
  * The status location: for now, what is written to it.
  *
- *     DELETE <location>/cache/KEY    forget a key, in all zones
- *     DELETE <location>/cache        forget everything
+ *     DELETE <location>/cache/KEY        what was read of a key is old
+ *     DELETE <location>/cache?url=URL    what was learned for a URL
+ *     DELETE <location>/cache            everything
  */
 
 
@@ -15,6 +16,7 @@
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_generations.h"
 #include "nsf_key.h"
 
 
@@ -31,8 +33,10 @@ static ngx_http_sendfile_status_path_e ngx_http_sendfile_status_path(
 static ngx_uint_t ngx_http_sendfile_status_is_cache(u_char *p, u_char *last);
 static ngx_int_t ngx_http_sendfile_status_key(ngx_http_request_t *r,
     ngx_str_t *rest, ngx_str_t *key);
+static ngx_int_t ngx_http_sendfile_status_url(ngx_http_request_t *r,
+    ngx_str_t *url);
 static ngx_int_t ngx_http_sendfile_status_purge(ngx_http_request_t *r,
-    ngx_str_t *key);
+    ngx_str_t *name);
 static ngx_int_t ngx_http_sendfile_status_allow(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_status_error(ngx_http_request_t *r,
     ngx_uint_t code, const char *text);
@@ -80,7 +84,7 @@ static ngx_int_t
 ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 {
     ngx_int_t                         rc;
-    ngx_str_t                         rest, key;
+    ngx_str_t                         rest, name;
     ngx_http_sendfile_loc_conf_t     *slcf;
     ngx_http_sendfile_status_path_e   path;
 
@@ -94,7 +98,8 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 
     if (path == NGX_HTTP_SENDFILE_STATUS_UNKNOWN) {
         return ngx_http_sendfile_status_error(r, NGX_HTTP_NOT_FOUND,
-                      "not here: there are DELETE cache/KEY and DELETE cache");
+                      "not here: there are DELETE cache/KEY, DELETE "
+                      "cache?url=URL and DELETE cache");
     }
 
     if (r->method != NGX_HTTP_DELETE) {
@@ -110,22 +115,31 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
     }
 
     if (path == NGX_HTTP_SENDFILE_STATUS_CACHE) {
-        return ngx_http_sendfile_status_purge(r, NULL);
-    }
 
-    rc = ngx_http_sendfile_status_key(r, &rest, &key);
+        rc = ngx_http_sendfile_status_url(r, &name);
 
-    if (rc == NGX_DECLINED) {
-        return ngx_http_sendfile_status_error(r, NGX_HTTP_BAD_REQUEST,
-                      "no key: it has 1 to 250 bytes, none of them a space "
-                      "or a control byte");
+        if (rc == NGX_DECLINED) {
+            return ngx_http_sendfile_status_error(r, NGX_HTTP_BAD_REQUEST,
+                          "unknown argument: there is only ?url=URL, percent-"
+                          "encoded, such as ?url=http%3A%2F%2Fhost%2Ffile%2F7");
+        }
+
+    } else {
+
+        rc = ngx_http_sendfile_status_key(r, &rest, &name);
+
+        if (rc == NGX_DECLINED) {
+            return ngx_http_sendfile_status_error(r, NGX_HTTP_BAD_REQUEST,
+                          "no key: it has 1 to 250 bytes, none of them a "
+                          "space or a control byte");
+        }
     }
 
     if (rc != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_sendfile_status_purge(r, &key);
+    return ngx_http_sendfile_status_purge(r, &name);
 }
 
 
@@ -217,59 +231,74 @@ ngx_http_sendfile_status_key(ngx_http_request_t *r, ngx_str_t *rest,
 
     key->len = dst - key->data;
 
-    /* a URI, by which an answer was learned, may be longer and have spaces */
-
-    if (key->len && key->len <= NSF_SHARD_MAX_NAME && key->data[0] == '/') {
-        return NGX_OK;
-    }
-
     return (nsf_key_check(key->data, key->len) == NULL) ? NGX_OK
                                                         : NGX_DECLINED;
 }
 
 
+/*
+ * All that follows "url=", for a URL's own arguments may not be encoded.
+ * NGX_OK, with a name of no bytes if there are no arguments.
+ */
+
 static ngx_int_t
-ngx_http_sendfile_status_purge(ngx_http_request_t *r, ngx_str_t *key)
+ngx_http_sendfile_status_url(ngx_http_request_t *r, ngx_str_t *url)
 {
-    u_char                          *p;
-    size_t                           n, len;
-    ngx_int_t                        rc;
-    ngx_uint_t                       i;
-    ngx_http_sendfile_zone_t       **zone;
-    ngx_http_sendfile_main_conf_t   *smcf;
+    u_char  *src, *dst;
+    size_t   len;
+
+    ngx_str_null(url);
+
+    if (r->args.len == 0) {
+        return NGX_OK;
+    }
+
+    len = sizeof("url=") - 1;
+
+    if (r->args.len <= len || ngx_strncmp(r->args.data, "url=", len) != 0) {
+        return NGX_DECLINED;
+    }
+
+    dst = ngx_pnalloc(r->pool, r->args.len);
+    if (dst == NULL) {
+        return NGX_ERROR;
+    }
+
+    url->data = dst;
+    src = r->args.data + len;
+
+    ngx_unescape_uri(&dst, &src, r->args.len - len, 0);
+
+    url->len = dst - url->data;
+
+    return NGX_OK;
+}
+
+
+/* a name, or with one of no bytes everything, in all zones */
+
+static ngx_int_t
+ngx_http_sendfile_status_purge(ngx_http_request_t *r, ngx_str_t *name)
+{
+    ngx_str_t                       answer;
+    ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
 
-    zone = smcf->zones.elts;
+    if (smcf->generations) {
 
-    n = 0;
+        if (name->len) {
+            ngx_http_sendfile_generations_purge(smcf->generations, name);
 
-    for (i = 0; i < smcf->zones.nelts; i++) {
-
-        rc = key ? ngx_http_sendfile_zone_purge(zone[i], key, &n)
-                 : ngx_http_sendfile_zone_clear(zone[i], &n);
-
-        if (rc != NGX_OK) {
-            ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                          "http_sendfile: cache zone \"%V\" is locked, "
-                          "not purged", &zone[i]->name);
-
-            return ngx_http_sendfile_status_error(r,
-                          NGX_HTTP_SERVICE_UNAVAILABLE,
-                          "a cache zone is locked, not purged: try again");
+        } else {
+            ngx_http_sendfile_generations_purge_all(smcf->generations);
         }
     }
 
-    len = sizeof("{\"purged\":}\n") + NGX_SIZE_T_LEN;
+    ngx_str_set(&answer, "{\"purged\":true}\n");
 
-    p = ngx_pnalloc(r->pool, len);
-    if (p == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    len = ngx_snprintf(p, len, "{\"purged\":%uz}\n", n) - p;
-
-    return ngx_http_sendfile_status_send(r, NGX_HTTP_OK, p, len);
+    return ngx_http_sendfile_status_send(r, NGX_HTTP_OK, answer.data,
+                                         answer.len);
 }
 
 

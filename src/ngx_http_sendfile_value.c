@@ -28,7 +28,7 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_pool(&pool, r->pool);
 
-    t = &ctx->target;
+    t = &ctx->outcome.target;
 
     reason = nsf_record_decode(t, (nsf_format_e) format, value->flags,
                                value->data, value->len, &pool);

@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "nsf_encoding.h"
 
 
 static ngx_int_t ngx_http_sendfile_variable_id(ngx_http_request_t *r,
@@ -28,6 +29,8 @@ static ngx_int_t ngx_http_sendfile_variable_lookup_time(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_sendfile_variable_accept_encoding(
+    ngx_http_request_t *r, ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_sendfile_variable_set(ngx_http_variable_value_t *v,
     ngx_str_t *s);
 
@@ -54,6 +57,9 @@ static ngx_http_variable_t  ngx_http_sendfile_vars[] = {
 
     { ngx_string("sendfile_reason"), NULL,
       ngx_http_sendfile_variable_reason, 0, NGX_HTTP_VAR_NOCACHEABLE, 0 },
+
+    { ngx_string("sendfile_accept_encoding"), NULL,
+      ngx_http_sendfile_variable_accept_encoding, 0, 0, 0 },
 
       ngx_http_null_variable
 };
@@ -159,13 +165,13 @@ ngx_http_sendfile_variable_target(ngx_http_request_t *r,
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx == NULL || ctx->target.path.len == 0) {
+    if (ctx == NULL || ctx->outcome.target.path.len == 0) {
         v->not_found = 1;
         return NGX_OK;
     }
 
-    path.data = (u_char *) ctx->target.path.data;
-    path.len = ctx->target.path.len;
+    path.data = (u_char *) ctx->outcome.target.path.data;
+    path.len = ctx->outcome.target.path.len;
 
     return ngx_http_sendfile_variable_set(v, &path);
 }
@@ -179,7 +185,7 @@ ngx_http_sendfile_variable_status(ngx_http_request_t *r,
     ngx_http_sendfile_status_e   status;
 
     ctx = ngx_http_sendfile_get_ctx(r);
-    status = ctx ? ctx->status : NGX_HTTP_SENDFILE_STATUS_NONE;
+    status = ctx ? ctx->outcome.status : NGX_HTTP_SENDFILE_STATUS_NONE;
 
     return ngx_http_sendfile_variable_set(v,
                                       &ngx_http_sendfile_status_names[status]);
@@ -195,8 +201,8 @@ ngx_http_sendfile_variable_source(ngx_http_request_t *r,
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->source.len) {
-        return ngx_http_sendfile_variable_set(v, &ctx->source);
+    if (ctx && ctx->outcome.source.len) {
+        return ngx_http_sendfile_variable_set(v, &ctx->outcome.source);
     }
 
     ngx_str_set(&source, "-");
@@ -241,13 +247,14 @@ static ngx_int_t
 ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char                   *p, *last;
-    ngx_str_t                 reason;
-    ngx_http_sendfile_ctx_t  *ctx;
+    u_char                       *p, *last;
+    ngx_str_t                     reason;
+    ngx_http_sendfile_ctx_t      *ctx;
+    ngx_http_sendfile_outcome_t  *outcome;
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx == NULL || ctx->reason == NULL) {
+    if (ctx == NULL || ctx->outcome.reason == NULL) {
         v->not_found = 1;
         return NGX_OK;
     }
@@ -260,18 +267,63 @@ ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
     reason.data = p;
     last = p + NGX_MAX_ERROR_STR;
 
-    p = ngx_slprintf(p, last, "%s%s%s", ctx->reason,
-                     ctx->detail ? ": " : "", ctx->detail ? ctx->detail : "");
+    outcome = &ctx->outcome;
 
-    if (ctx->err) {
-        p = ngx_slprintf(p, last, " (%d: ", ctx->err);
-        p = ngx_strerror(ctx->err, p, last - p);
+    p = ngx_slprintf(p, last, "%s%s%s", outcome->reason,
+                     outcome->detail ? ": " : "",
+                     outcome->detail ? outcome->detail : "");
+
+    if (outcome->err) {
+        p = ngx_slprintf(p, last, " (%d: ", outcome->err);
+        p = ngx_strerror(outcome->err, p, last - p);
         p = ngx_slprintf(p, last, ")");
     }
 
     reason.len = p - reason.data;
 
     return ngx_http_sendfile_variable_set(v, &reason);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_variable_accept_encoding(ngx_http_request_t *r,
+    ngx_http_variable_value_t *v, uintptr_t data)
+{
+    size_t            len;
+    nsf_str_t         value;
+    ngx_str_t         name;
+    ngx_uint_t        i;
+    nsf_encoding_t    encoding;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    ngx_memzero(&encoding, sizeof(nsf_encoding_t));
+
+    len = sizeof("Accept-Encoding") - 1;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+
+            if (h[i].key.len == len
+                && ngx_strncasecmp(h[i].key.data,
+                                   (u_char *) "Accept-Encoding", len)
+                   == 0)
+            {
+                value.data = h[i].value.data;
+                value.len = h[i].value.len;
+
+                nsf_encoding_line(&encoding, &value);
+            }
+        }
+    }
+
+    name.data = (u_char *) nsf_encoding(&encoding);
+    name.len = ngx_strlen(name.data);
+
+    return ngx_http_sendfile_variable_set(v, &name);
 }
 
 

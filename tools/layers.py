@@ -27,6 +27,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"net/{p}_conn\.[ch]", "net conn"),
     (r"net/{p}_server\.[ch]", "net server"),
     (r"deliver/{p}_\w+\.[ch]", "deliver"),
+    (r"cache/{p}_generations\.[ch]", "cache generations"),
     (r"cache/{p}_zone\.[ch]", "cache zone"),
     (r"cache/{p}_ident\.[ch]", "cache ident"),
     (r"cache/{p}_body\.[ch]", "cache body"),
@@ -67,7 +68,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "value": HTTP,
     "filter": HTTP | {"app"},
     "variables": HTTP,
-    "status": HTTP | {"cache"},
+    "status": HTTP | {"cache generations"},
     "lookup": LEAVES | {"store interface"},
     "store interface": {"pure"},
     "store fault": set(),
@@ -80,7 +81,8 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "cache body": {"pure", "cache zone", "cache ident"},
     "cache descriptor": {"pure", "cache zone", "cache ident"},
     "cache ident": set(),
-    "cache zone": {"pure"},
+    "cache zone": {"pure", "cache generations"},
+    "cache generations": set(),
     "app hook": {"compat"},
     "app": HTTP | {"app hook", "cache zone", "value", "cache", "deliver"},
     # a module of its own: what it knows of the first is that one's API
@@ -100,6 +102,7 @@ WITHOUT_HTTP = {
     "cache descriptor",
     "cache ident",
     "cache zone",
+    "cache generations",
 }
 
 # What a layer's code may not name: pattern, and why.

@@ -20,10 +20,12 @@
 static ngx_int_t ngx_http_sendfile_drop_rules(ngx_conf_t *cf,
     void **loc_conf);
 static ngx_int_t ngx_http_sendfile_accept_redirected(ngx_http_request_t *r);
-static ngx_http_sendfile_ctx_t *ngx_http_sendfile_accept_pending(
-    ngx_http_request_t *r);
+static ngx_uint_t ngx_http_sendfile_accept_pending(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_accept_send(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_answer_t *answer);
+static ngx_int_t ngx_http_sendfile_accept_subject(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static const char *ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value);
 static ngx_int_t ngx_http_sendfile_accept_failed(ngx_http_request_t *r,
@@ -190,10 +192,19 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 {
     ngx_http_sendfile_ctx_t     *ctx;
     ngx_http_sendfile_answer_t  *answer;
+    ngx_http_sendfile_status_e   status;
 
-    ctx = ngx_http_sendfile_accept_pending(r);
+    ctx = r->internal ? ngx_http_sendfile_get_ctx(r) : NULL;
 
     if (ctx == NULL) {
+        return NGX_DECLINED;
+    }
+
+    if (ctx->learn) {
+        ngx_http_sendfile_learn_leave(r, ctx->learn);
+    }
+
+    if (!ngx_http_sendfile_accept_pending(r, ctx)) {
         return NGX_DECLINED;
     }
 
@@ -204,18 +215,21 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_str_set(&ctx->source, "app");
+    /* a record that did not lead to a file has no say in this one */
+
+    status = ctx->outcome.status;
+
+    ngx_http_sendfile_outcome_reset(&ctx->outcome);
+
+    ngx_str_set(&ctx->outcome.source, "app");
+    ctx->outcome.status = status;
 
     if (answer->redirect == &ngx_http_sendfile_accept_redirect) {
         return ngx_http_sendfile_accept_send(r, ctx, answer);
     }
 
-    /* a record that did not lead to a file has no say in this one */
-
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
-
     if (ctx->learn) {
-        ngx_http_sendfile_learn_answer(r, ctx, NULL);
+        ngx_http_sendfile_learn_answer(r, ctx, NULL, NULL);
     }
 
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
@@ -230,32 +244,26 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
  * redirect that led nowhere.
  */
 
-static ngx_http_sendfile_ctx_t *
-ngx_http_sendfile_accept_pending(ngx_http_request_t *r)
+static ngx_uint_t
+ngx_http_sendfile_accept_pending(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_http_sendfile_ctx_t     *ctx;
     ngx_http_sendfile_answer_t  *answer;
 
-    if (!r->internal || r->upstream == NULL) {
-        return NULL;
-    }
-
-    ctx = ngx_http_sendfile_get_ctx(r);
-
-    if (ctx == NULL || ctx->answer == NULL || !ctx->answer->pending) {
-        return NULL;
-    }
-
     answer = ctx->answer;
+
+    if (answer == NULL || !answer->pending || r->upstream == NULL) {
+        return 0;
+    }
 
     if (r->upstream->headers_in.x_accel_redirect != answer->redirect
         || answer->uri_changes != (ngx_uint_t) r->uri_changes + 1)
     {
         answer->pending = 0;
-        return NULL;
+        return 0;
     }
 
-    return ctx;
+    return 1;
 }
 
 
@@ -286,28 +294,23 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
     value = &answer->line->value;
 
-    ctx->failure = 0;
-    ctx->reason = NULL;
-    ctx->detail = NULL;
-    ctx->err = 0;
     ctx->cached = 0;
 
     err = ngx_http_sendfile_accept_path(ctx, slcf, value);
 
+    if (ctx->learn) {
+        ngx_http_sendfile_learn_answer(r, ctx, &ctx->root, err);
+    }
+
     if (err) {
-
-        if (ctx->learn) {
-            ngx_http_sendfile_learn_refuse(ctx, err);
-        }
-
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_INVALID,
                                NGX_HTTP_BAD_GATEWAY, "invalid X-Sendfile");
-        ctx->detail = err;
+        ctx->outcome.detail = err;
         return ngx_http_sendfile_accept_failed(r, ctx, value);
     }
 
-    if (ctx->learn) {
-        ngx_http_sendfile_learn_answer(r, ctx, &ctx->root);
+    if (ngx_http_sendfile_accept_subject(r, ctx, slcf) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
     rc = ngx_http_sendfile_direct(r, ctx, slcf);
@@ -322,7 +325,32 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
 }
 
 
-/* NULL and ctx->root, ctx->target; or what is wrong */
+/* the key whose purge makes what is known of the file old */
+
+static ngx_int_t
+ngx_http_sendfile_accept_subject(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_int_t  rc;
+    ngx_str_t  id, key;
+
+    if (slcf->cache == NULL || ctx->learn) {
+        return NGX_OK;
+    }
+
+    ngx_http_sendfile_id(r, &id);
+
+    rc = ngx_http_sendfile_key(r, slcf, &id, &key);
+
+    if (rc == NGX_OK) {
+        ngx_http_sendfile_ctx_subject(r, ctx, &key);
+    }
+
+    return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+}
+
+
+/* NULL and ctx->root, ctx->outcome.target; or what is wrong */
 
 static const char *
 ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
@@ -330,8 +358,6 @@ ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
 {
     nsf_str_t   *dir, path, rest;
     ngx_uint_t   i;
-
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
 
     path.data = value->data;
     path.len = value->len;
@@ -352,7 +378,8 @@ ngx_http_sendfile_accept_path(ngx_http_sendfile_ctx_t *ctx,
             ctx->root.data = (u_char *) dir[i].data;
             ctx->root.len = dir[i].len;
 
-            return nsf_target_set_path(&ctx->target, rest.data, rest.len);
+            return nsf_target_set_path(&ctx->outcome.target, rest.data,
+                                       rest.len);
         }
     }
 
@@ -364,24 +391,26 @@ static ngx_int_t
 ngx_http_sendfile_accept_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *value)
 {
-    ngx_uint_t                 level;
-    ngx_http_core_loc_conf_t  *clcf;
-    u_char                     text[NGX_HTTP_SENDFILE_LOG_TEXT];
+    ngx_uint_t                    level;
+    ngx_http_core_loc_conf_t     *clcf;
+    ngx_http_sendfile_outcome_t  *outcome;
+    u_char                        text[NGX_HTTP_SENDFILE_LOG_TEXT];
 
+    outcome = &ctx->outcome;
     ctx->state = NGX_HTTP_SENDFILE_DONE;
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
-    level = (ctx->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE
+    level = (outcome->failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE
              && !clcf->log_not_found)
             ? NGX_LOG_INFO : NGX_LOG_ERR;
 
-    ngx_log_error(level, r->connection->log, ctx->err,
+    ngx_log_error(level, r->connection->log, outcome->err,
                   "http_sendfile: the application's file \"%*s\": %s%s%s, "
                   "answered %ui",
                   ngx_http_sendfile_log_text(text, value), text,
-                  ctx->reason, ctx->detail ? ": " : "",
-                  ctx->detail ? ctx->detail : "", ctx->code);
+                  outcome->reason, outcome->detail ? ": " : "",
+                  outcome->detail ? outcome->detail : "", outcome->code);
 
-    return ctx->code;
+    return outcome->code;
 }

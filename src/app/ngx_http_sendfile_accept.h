@@ -66,6 +66,11 @@ ngx_int_t ngx_http_sendfile_accept_headers(ngx_http_request_t *r,
     ngx_http_sendfile_answer_t *answer);
 
 
+/* takes the headers that name files out of a response that is not the last */
+
+void ngx_http_sendfile_accept_hide(ngx_http_request_t *r);
+
+
 /* a handler of the PRECONTENT phase: what a client may not tell */
 
 ngx_int_t ngx_http_sendfile_accept_clean(ngx_http_request_t *r);

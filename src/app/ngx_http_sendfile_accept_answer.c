@@ -233,23 +233,17 @@ ngx_http_sendfile_answer_decide(ngx_http_request_t *r,
         return ngx_http_sendfile_answer_follow(r, file);
     }
 
-    /* what is not ours is followed as nginx follows it, whatever the status */
+    /* as nginx follows it: whatever the status */
+
+    u->headers_in.x_accel_redirect = redirect;
 
     if (redirect == NULL
         || !(slcf->accept & NGX_HTTP_SENDFILE_ACCEPT_REDIRECT))
     {
-        u->headers_in.x_accel_redirect = redirect;
         return NGX_OK;
     }
 
-    if (good) {
-        u->headers_in.x_accel_redirect = redirect;
-        return ngx_http_sendfile_answer_follow(r, redirect);
-    }
-
-    u->headers_in.x_accel_redirect = NULL;
-
-    return NGX_OK;
+    return ngx_http_sendfile_answer_follow(r, redirect);
 }
 
 
@@ -327,8 +321,9 @@ ngx_http_sendfile_answer_lines(ngx_http_upstream_t *u, ngx_uint_t accept,
 static ngx_int_t
 ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
 {
-    ngx_http_sendfile_ctx_t     *ctx;
-    ngx_http_sendfile_answer_t  *answer;
+    ngx_http_sendfile_ctx_t       *ctx;
+    ngx_http_sendfile_answer_t    *answer;
+    ngx_http_sendfile_loc_conf_t  *slcf;
 
     if (r->upstream->conf->ignore_headers & NGX_HTTP_UPSTREAM_IGN_XA_REDIRECT)
     {
@@ -358,8 +353,12 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
         ctx->answer = answer;
     }
 
-    answer->own = ctx->learn && ctx->learn->uri_changes == r->uri_changes;
-    answer->loc_conf = answer->own ? ctx->learn->loc_conf : r->loc_conf;
+    /* the location itself, and not its stand-in for a stale answer */
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    answer->loc_conf = (r->loc_conf == slcf->stale_conf)
+                       ? ctx->learn->loc_conf : r->loc_conf;
     answer->line = line;
     answer->redirect = r->upstream->headers_in.x_accel_redirect;
     answer->uri_changes = 0;

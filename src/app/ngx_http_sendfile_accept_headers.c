@@ -300,6 +300,33 @@ ngx_http_sendfile_headers_take_back(ngx_http_request_t *r)
 }
 
 
+void
+ngx_http_sendfile_accept_hide(ngx_http_request_t *r)
+{
+    ngx_uint_t                     i;
+    ngx_list_part_t               *part;
+    ngx_table_elt_t               *h;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    if (slcf->accept == 0) {
+        return;
+    }
+
+    for (part = &r->headers_out.headers.part; part; part = part->next) {
+
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+            if (ngx_http_sendfile_clean_is(&h[i].key)) {
+                h[i].hash = 0;
+            }
+        }
+    }
+}
+
+
 /* a line that has been copied has the name's very bytes */
 
 static ngx_table_elt_t *

@@ -14,12 +14,8 @@
 #include "ngx_http_sendfile_learn.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_deliver.h"
-#include "nsf_key.h"
 
 
-static ngx_uint_t ngx_http_sendfile_learn_number(
-    ngx_http_sendfile_enabled_t *locations, ngx_uint_t i);
-static ngx_uint_t ngx_http_sendfile_learn_alike(ngx_str_t *a, ngx_str_t *b);
 static ngx_int_t ngx_http_sendfile_learn_location(ngx_conf_t *cf,
     ngx_http_sendfile_enabled_t *e);
 static ngx_int_t ngx_http_sendfile_learn_error_pages(ngx_conf_t *cf,
@@ -29,17 +25,10 @@ static ngx_int_t ngx_http_sendfile_learn_error_page(ngx_conf_t *cf,
 static ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_http_sendfile_learn_e ngx_http_sendfile_learn_kind(
+    ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_learn_create(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static ngx_int_t ngx_http_sendfile_learn_name(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_http_sendfile_learn_t *learn);
-static ngx_int_t ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_learn_t *learn,
-    ngx_str_t *other);
-static ngx_int_t ngx_http_sendfile_learn_host(ngx_http_request_t *r,
-    ngx_str_t *host);
-static u_char *ngx_http_sendfile_learn_part(u_char *p, ngx_str_t *s);
 static ngx_int_t ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
@@ -94,8 +83,6 @@ ngx_http_sendfile_learn_init(ngx_conf_t *cf)
             continue;
         }
 
-        e[i].conf->learn_number = ngx_http_sendfile_learn_number(e, i);
-
         if (ngx_http_sendfile_learn_location(cf, &e[i]) != NGX_OK) {
             return NGX_ERROR;
         }
@@ -110,46 +97,6 @@ ngx_http_sendfile_learn_init(ngx_conf_t *cf)
 
     return ngx_http_sendfile_add_last_handler(cf, NGX_HTTP_REWRITE_PHASE,
                                               ngx_http_sendfile_learn_failed);
-}
-
-
-/*
- * How many locations of that name there were before, in servers of that name:
- * the one of an "if", or of a server with another address on the same socket.
- */
-
-static ngx_uint_t
-ngx_http_sendfile_learn_number(ngx_http_sendfile_enabled_t *locations,
-    ngx_uint_t i)
-{
-    ngx_uint_t                    j, n;
-    ngx_http_sendfile_enabled_t  *e;
-
-    n = 0;
-
-    for (j = 0; j < i; j++) {
-
-        e = &locations[j];
-
-        if (e->conf->learn
-            && ngx_http_sendfile_learn_alike(&e->clcf->name,
-                                             &locations[i].clcf->name)
-            && ngx_http_sendfile_learn_alike(&e->cscf->server_name,
-                                             &locations[i].cscf->server_name))
-        {
-            n++;
-        }
-    }
-
-    return n;
-}
-
-
-static ngx_uint_t
-ngx_http_sendfile_learn_alike(ngx_str_t *a, ngx_str_t *b)
-{
-    return a->len == b->len
-           && (a->len == 0 || ngx_memcmp(a->data, b->data, a->len) == 0);
 }
 
 
@@ -268,25 +215,9 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->learn) {
-
-        if (ctx->learn->waiting) {
-            /* an event of the client's */
-            return NGX_AGAIN;
-        }
-
-        if (!ctx->learn->woken) {
-            return NGX_DECLINED;
-        }
-
-        ctx->learn->woken = 0;
-
-        return ngx_http_sendfile_learn_ask(r, ctx, slcf);
-    }
-
     /* a file is on its way already: this location is a part of that */
 
-    if (ctx && (ctx->delivered || ctx->answer)) {
+    if (ctx && (ctx->learn || ctx->delivered || ctx->answer)) {
         return NGX_DECLINED;
     }
 
@@ -300,317 +231,183 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
 
-    if (ctx->source.len == 0) {
-        ngx_str_set(&ctx->source, "app");
+    if (ctx->outcome.source.len == 0) {
+        ngx_str_set(&ctx->outcome.source, "app");
     }
 
     rc = ngx_http_sendfile_learn_create(r, ctx, slcf);
 
-    return (rc == NGX_OK) ? ngx_http_sendfile_learn_ask(r, ctx, slcf) : rc;
-}
-
-
-/* an upstream always is a content handler; an answer may depend on a body */
-
-static ngx_uint_t
-ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf)
-{
-    return slcf->accept
-           && slcf->cache
-           && r == r->main
-           && r->content_handler
-           && r->err_status == 0
-           && (r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
-           && r->headers_in.content_length_n <= 0
-           && !r->headers_in.chunked;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_learn_create(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
-{
-    ngx_int_t                   rc;
-    ngx_http_sendfile_learn_t  *learn;
-
-    learn = ngx_pcalloc(r->pool, sizeof(ngx_http_sendfile_learn_t));
-    if (learn == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    learn->request = r;
-    learn->zone = slcf->cache;
-    learn->loc_conf = r->loc_conf;
-    learn->uri_changes = r->uri_changes;
-    learn->keepalive = r->keepalive;
-    learn->get = (r->method == NGX_HTTP_GET);
-
-    rc = ngx_http_sendfile_learn_name(r, ctx, slcf, learn);
-
     if (rc == NGX_OK) {
-        ctx->learn = learn;
-    }
-
-    return rc;
-}
-
-
-/* NGX_DECLINED: nothing that a cache could know the answer by */
-
-static ngx_int_t
-ngx_http_sendfile_learn_name(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_http_sendfile_learn_t *learn)
-{
-    ngx_int_t  rc;
-    ngx_str_t  id, key, other;
-
-    ngx_str_null(&other);
-
-    ngx_http_sendfile_id(r, &id);
-
-    if (!ctx->looked_up) {
-        ctx->id = id;
-    }
-
-    rc = ngx_http_sendfile_key(r, slcf, &id, &key);
-
-    if (rc == NGX_ERROR) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    if (rc == NGX_DECLINED || nsf_key_check(key.data, key.len)) {
-
-        /* not to be looked up by, but it may tell users from each other */
-
-        if (slcf->key && ngx_http_complex_value(r, slcf->key, &other) != NGX_OK)
-        {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        key = r->uri;
-        learn->by_uri = 1;
-
-    } else if (!ctx->looked_up) {
-        ctx->key = key;
-    }
-
-    learn->name.key.data = key.data;
-    learn->name.key.len = key.len;
-
-    rc = ngx_http_sendfile_learn_scope(r, slcf, learn, &other);
-
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    if (key.len > NSF_SHARD_MAX_NAME
-        || learn->name.scope.len > NSF_SHARD_MAX_NAME)
-    {
-        return NGX_DECLINED;
-    }
-
-    ngx_http_sendfile_zone_hash(learn->zone, &learn->name);
-
-    return NGX_OK;
-}
-
-
-/*
- * Whatever an application may go by without saying so: the server and its
- * address, the host, the header Host, which may be another than that of an
- * absolute URI, the location, the URI as it is and as it came, the arguments.
- * None of it has a null byte, except for a key that is none, the last.
- */
-
-static ngx_int_t
-ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_learn_t *learn,
-    ngx_str_t *other)
-{
-    u_char                    *p;
-    nsf_str_t                 *scope;
-    ngx_str_t                  host, unparsed, place;
-    ngx_http_core_srv_conf_t  *cscf;
-    ngx_http_core_loc_conf_t  *clcf;
-    u_char                     number[NGX_INT_T_LEN];
-
-    cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
-    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
-
-    if (ngx_http_sendfile_learn_host(r, &host) != NGX_OK) {
-        return NGX_DECLINED;
-    }
-
-    ngx_str_null(&unparsed);
-
-    if (r->valid_unparsed_uri) {
-        unparsed = r->unparsed_uri;
-    }
-
-    place.data = number;
-    place.len = 0;
-
-    if (slcf->learn_number) {
-        place.len = ngx_snprintf(number, NGX_INT_T_LEN, "%ui",
-                                 slcf->learn_number)
-                    - number;
-    }
-
-    scope = &learn->name.scope;
-
-    scope->len = 1 + cscf->server_name.len
-                 + 1 + r->connection->listening->addr_text.len
-                 + 1 + r->headers_in.server.len
-                 + 1 + host.len
-                 + 1 + clcf->name.len
-                 + 1 + place.len
-                 + 1 + r->uri.len
-                 + 1 + r->args.len
-                 + 1 + unparsed.len
-                 + 1 + other->len;
-
-    p = ngx_pnalloc(r->pool, scope->len);
-    if (p == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    scope->data = p;
-
-    *p++ = learn->by_uri ? 'u' : 'l';
-    p = ngx_cpymem(p, cscf->server_name.data, cscf->server_name.len);
-    p = ngx_http_sendfile_learn_part(p,
-                                     &r->connection->listening->addr_text);
-    p = ngx_http_sendfile_learn_part(p, &r->headers_in.server);
-    p = ngx_http_sendfile_learn_part(p, &host);
-    p = ngx_http_sendfile_learn_part(p, &clcf->name);
-    p = ngx_http_sendfile_learn_part(p, &place);
-    p = ngx_http_sendfile_learn_part(p, &r->uri);
-    p = ngx_http_sendfile_learn_part(p, &r->args);
-    p = ngx_http_sendfile_learn_part(p, &unparsed);
-    (void) ngx_http_sendfile_learn_part(p, other);
-
-    return NGX_OK;
-}
-
-
-/*
- * The header Host as it came; NGX_DECLINED: there are several, of which nginx
- * before 1.23 takes the first, and an application may take another.
- */
-
-static ngx_int_t
-ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
-{
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
-
-    n = 0;
-    ngx_str_null(host);
-
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-
-            if (h[i].key.len == 4
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "host", 4) == 0)
-            {
-                *host = h[i].value;
-                n++;
-            }
-        }
-    }
-
-    return (n > 1) ? NGX_DECLINED : NGX_OK;
-}
-
-
-static u_char *
-ngx_http_sendfile_learn_part(u_char *p, ngx_str_t *s)
-{
-    *p++ = '\0';
-
-    /* the data of an empty string may be NULL */
-
-    return s->len ? ngx_cpymem(p, s->data, s->len) : p;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
-{
-    ngx_int_t                     rc;
-    ngx_http_sendfile_learn_t    *learn;
-    ngx_http_sendfile_learned_t   learned;
-
-    learn = ctx->learn;
-
-    learn->token = ngx_http_sendfile_zone_token(learn->zone, &learn->name);
-
-    switch (ngx_http_sendfile_learn_find(r, learn, &learned)) {
-
-    case NGX_HTTP_SENDFILE_LEARNED_FRESH:
-        rc = ngx_http_sendfile_learn_use(r, ctx, slcf, &learned,
-                                         NGX_HTTP_SENDFILE_STATUS_HIT);
-        break;
-
-    case NGX_HTTP_SENDFILE_LEARNED_STALE:
-        rc = ngx_http_sendfile_learn_ask_anew(r, ctx, slcf, &learned);
-        break;
-
-    default: /* NGX_HTTP_SENDFILE_LEARNED_NONE */
-        return NGX_DECLINED;
+        rc = ngx_http_sendfile_learn_ask(r, ctx, slcf);
     }
 
     return (rc == NGX_ERROR) ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
 }
 
 
-/* its time is over: one request asks the application */
+/*
+ * An upstream always is a content handler; the answer of an error page is not
+ * about what was asked for.
+ */
+
+static ngx_uint_t
+ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf)
+{
+    if (slcf->learn_blocked
+        || !slcf->accept
+        || slcf->cache == NULL
+        || r != r->main
+        || r->content_handler == NULL
+        || r->error_page)
+    {
+        return 0;
+    }
+
+    switch (r->method) {
+
+    case NGX_HTTP_GET:
+    case NGX_HTTP_HEAD:
+        /* an answer may depend on a body */
+        return r->headers_in.content_length_n <= 0 && !r->headers_in.chunked;
+
+    case NGX_HTTP_POST:
+    case NGX_HTTP_PUT:
+    case NGX_HTTP_PATCH:
+    case NGX_HTTP_DELETE:
+        return 1;
+
+    default:
+        return 0;
+    }
+}
+
+
+static ngx_http_sendfile_learn_e
+ngx_http_sendfile_learn_kind(ngx_http_request_t *r)
+{
+    ngx_http_headers_in_t  *in;
+
+    in = &r->headers_in;
+
+    if (!(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))) {
+        return NGX_HTTP_SENDFILE_LEARN_UNSAFE;
+    }
+
+    if (r->method == NGX_HTTP_HEAD
+        || in->range
+        || in->if_range
+        || in->if_match
+        || in->if_none_match
+        || in->if_modified_since
+        || in->if_unmodified_since)
+    {
+        return NGX_HTTP_SENDFILE_LEARN_ASIDE;
+    }
+
+    return NGX_HTTP_SENDFILE_LEARN_PLAIN;
+}
+
+
+/* NGX_DECLINED: nothing that a cache could know the answer by */
+
+static ngx_int_t
+ngx_http_sendfile_learn_create(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_int_t                   rc;
+    ngx_http_cleanup_t         *cln;
+    ngx_http_sendfile_learn_t  *learn;
+
+    learn = ngx_pcalloc(r->pool, sizeof(ngx_http_sendfile_learn_t));
+    if (learn == NULL) {
+        return NGX_ERROR;
+    }
+
+    learn->request = r;
+    learn->zone = slcf->cache;
+    learn->kind = ngx_http_sendfile_learn_kind(r);
+    learn->before = r->upstream;
+    learn->loc_conf = r->loc_conf;
+    learn->keepalive = r->keepalive;
+
+    rc = ngx_http_sendfile_learn_key(r, ctx, slcf, learn);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_ERROR;
+    }
+
+    cln->handler = ngx_http_sendfile_learn_cleanup;
+    cln->data = learn;
+
+    ctx->learn = learn;
+
+    return NGX_OK;
+}
+
+
+/* NGX_DECLINED: the application is to be asked */
+
+static ngx_int_t
+ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_http_sendfile_learn_t    *learn;
+    ngx_http_sendfile_learned_t   learned;
+
+    learn = ctx->learn;
+
+    learn->asked = ngx_time();
+    learn->generation = ngx_http_sendfile_generations_now(
+                                                   learn->zone->generations);
+
+    if (learn->kind == NGX_HTTP_SENDFILE_LEARN_UNSAFE) {
+        return NGX_DECLINED;
+    }
+
+    switch (ngx_http_sendfile_learn_find(r, ctx, &learned)) {
+
+    case NGX_HTTP_SENDFILE_LEARNED_FRESH:
+        return ngx_http_sendfile_learn_use(r, ctx, slcf, &learned,
+                                           NGX_HTTP_SENDFILE_STATUS_HIT);
+
+    case NGX_HTTP_SENDFILE_LEARNED_STALE:
+        return ngx_http_sendfile_learn_ask_anew(r, ctx, slcf, &learned);
+
+    default: /* NGX_HTTP_SENDFILE_LEARNED_NONE */
+        return NGX_DECLINED;
+    }
+}
+
+
+/* its time is over: one request asks the application, that claims it */
 
 static ngx_int_t
 ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_learned_t *learned)
 {
-    ngx_int_t                   rc;
-    ngx_http_sendfile_learn_t  *learn, *updater;
+    ngx_uint_t                  claimed;
+    ngx_http_sendfile_learn_t  *learn;
 
     learn = ctx->learn;
-    updater = ngx_http_sendfile_learn_updater(learn);
 
-    if ((slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_UPDATING)
-        && (updater || !ngx_http_sendfile_learn_claim(learn, learned)))
+    claimed = ngx_http_sendfile_learn_claimed(learned);
+
+    if (!claimed && learn->kind == NGX_HTTP_SENDFILE_LEARN_PLAIN) {
+        claimed = !ngx_http_sendfile_learn_claim(learn, learned);
+    }
+
+    if (claimed
+        && (slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_UPDATING))
     {
         return ngx_http_sendfile_learn_use(r, ctx, slcf, learned,
                                            NGX_HTTP_SENDFILE_STATUS_STALE);
-    }
-
-    if (learn->cleanup == NULL) {
-        learn->cleanup = ngx_http_cleanup_add(r, 0);
-
-        if (learn->cleanup == NULL) {
-            return NGX_ERROR;
-        }
-
-        learn->cleanup->handler = ngx_http_sendfile_learn_cleanup;
-        learn->cleanup->data = learn;
-    }
-
-    if (updater) {
-        rc = ngx_http_sendfile_learn_wait(r, learn, updater);
-
-        if (rc != NGX_DECLINED) {
-            return rc;
-        }
-
-    } else {
-        ngx_http_sendfile_learn_update(learn);
     }
 
     learn->stale = ngx_palloc(r->pool, sizeof(ngx_http_sendfile_learned_t));
@@ -622,12 +419,6 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
 
     if (slcf->stale_conf) {
         r->loc_conf = slcf->stale_conf;
-
-        /* a location that an error_page has led to has none of its own, but
-         * these */
-
-        learn->error_page = r->error_page;
-        r->error_page = 0;
     }
 
     return NGX_DECLINED;
@@ -641,21 +432,20 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_learned_t *learned, ngx_http_sendfile_status_e status)
 {
-    ngx_int_t                    rc;
-    ngx_str_t                    source;
-    ngx_http_sendfile_status_e   before;
+    ngx_int_t                     rc;
+    ngx_http_sendfile_outcome_t   before, *outcome;
 
-    before = ctx->status;
-    source = ctx->source;
+    outcome = &ctx->outcome;
+    before = *outcome;
 
-    ngx_str_set(&ctx->source, "learned");
+    ngx_http_sendfile_outcome_reset(outcome);
 
-    ctx->status = status;
-    ctx->target = learned->target;
-    ctx->reason = NULL;
-    ctx->detail = NULL;
-    ctx->err = 0;
+    ngx_str_set(&outcome->source, "learned");
+    outcome->status = status;
+    outcome->target = learned->target;
+
     ctx->learn->used = 1;
+    ctx->learn->age = ngx_max(0, ngx_time() - learned->born);
 
     if (learned->kind == NGX_HTTP_SENDFILE_LEARNED_FILE) {
         rc = ngx_http_sendfile_learn_file(r, ctx, slcf, learned);
@@ -670,14 +460,11 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
 
     ngx_http_sendfile_learn_forget(ctx->learn);
 
-    ngx_memzero(&ctx->target, sizeof(nsf_target_t));
-    ngx_str_null(&ctx->root);
+    *outcome = before;
 
-    ctx->status = before;
-    ctx->source = source;
+    ngx_str_null(&ctx->root);
     ctx->cached = 0;
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->failure = 0;
     ctx->learn->used = 0;
 
     return NGX_DECLINED;
@@ -786,9 +573,15 @@ ngx_http_sendfile_learn_failed(ngx_http_request_t *r)
     ngx_http_update_location_config(r);
 
     r->content_handler = NULL;
-    r->error_page = learn->error_page;
+    r->error_page = 0;
 
-    if (learn->stale == NULL || learn->followed) {
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    if (learn->stale == NULL
+        || learn->followed
+        || ngx_http_sendfile_ctx_old(ctx, learn->zone->generations,
+                                     learn->stale->value.generation))
+    {
         return code;
     }
 
@@ -797,8 +590,6 @@ ngx_http_sendfile_learn_failed(ngx_http_request_t *r)
     ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                   "http_sendfile: the application has failed (%i), its last "
                   "answer is used", code);
-
-    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     rc = ngx_http_sendfile_learn_use(r, ctx, slcf, learn->stale,
                                      NGX_HTTP_SENDFILE_STATUS_STALE);

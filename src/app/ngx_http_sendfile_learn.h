@@ -5,8 +5,9 @@
  * Answers of an application that it lets us use again:
  *
  *     learn.c           before the application is asked: is its answer known?
+ *     learn_key.c       what an answer is for, and where it was learned
+ *     learn_kept.c      answers in the cache: find, keep, forget, claim
  *     learn_answer.c    what it answers, and whether that may be kept
- *     learn_update.c    one request asks anew, others wait for it
  */
 
 
@@ -15,15 +16,6 @@
 
 
 #include "ngx_http_sendfile.h"
-
-
-/* how long a request waits for another's answer, at most */
-
-#define NGX_HTTP_SENDFILE_LEARN_WAIT   5000
-
-/* how long other workers leave an update to the one that has begun it */
-
-#define NGX_HTTP_SENDFILE_LEARN_CLAIM  5000
 
 
 typedef enum {
@@ -36,7 +28,7 @@ typedef enum {
 /*
  * An answer as it is kept.  FILE: "base" is the directory that had allowed
  * it; REDIRECT: the path is that of a URI, without its first slash, "base"
- * its arguments.
+ * its arguments.  "born" is the Unix time at which its age was 0.
  */
 
 #define NGX_HTTP_SENDFILE_LEARNED_FILE      'F'
@@ -45,9 +37,27 @@ typedef enum {
 typedef struct {
     u_char                          kind;
     ngx_str_t                       base;
+    int64_t                         born;
     nsf_target_t                    target;
+
+    /* as it is in the cache */
     nsf_shard_value_t               value;
 } ngx_http_sendfile_learned_t;
+
+
+/* what a request may do with an answer */
+
+typedef enum {
+
+    /* a GET of the whole, without conditions: it teaches */
+    NGX_HTTP_SENDFILE_LEARN_PLAIN = 0,
+
+    /* HEAD, Range, If-None-Match...: it is answered */
+    NGX_HTTP_SENDFILE_LEARN_ASIDE,
+
+    /* POST, PUT, PATCH, DELETE: it takes back */
+    NGX_HTTP_SENDFILE_LEARN_UNSAFE
+} ngx_http_sendfile_learn_e;
 
 
 /* of one request, in its pool */
@@ -55,16 +65,26 @@ typedef struct {
 struct ngx_http_sendfile_learn_s {
     ngx_http_request_t             *request;
     ngx_http_sendfile_zone_t       *zone;
+    ngx_http_sendfile_learn_e       kind;
 
-    /* what the answer is kept by; the token is of before it was asked for */
+    /* what the answer is kept by, and what it is for */
     nsf_shard_key_t                 name;
-    uint32_t                        token;
+    ngx_str_t                       key;
+    ngx_str_t                       id;  /* empty: none */
+
+    /* from before the application is asked */
+    ngx_atomic_uint_t               generation;
+    time_t                          asked;
+
+    /*
+     * The upstream of this very request: the one that it has when it leaves
+     * the location, unless it had that before it came there.
+     */
+    ngx_http_upstream_t            *before;
+    ngx_http_upstream_t            *upstream;
 
     /* the location's, which another may stand in for */
     void                          **loc_conf;
-
-    /* r->uri_changes: another number is that of a redirected request */
-    ngx_uint_t                      uri_changes;
 
     /* past its time: in case that the application does not answer */
     ngx_http_sendfile_learned_t    *stale;
@@ -74,36 +94,26 @@ struct ngx_http_sendfile_learn_s {
     int64_t                         seconds;
     const char                     *refusal;
 
-    /* this request asks anew: others of this worker may wait for it */
-    ngx_queue_t                     update;
-    ngx_queue_t                     waiters;
-
-    /* or waits itself */
-    ngx_queue_t                     waiter;
-    ngx_event_t                     event;
-    ngx_msec_t                      deadline;
-
-    ngx_http_cleanup_t             *cleanup;
-
-    unsigned                        get:1;
-
-    /* there is no key: the URI is in its place */
-    unsigned                        by_uri:1;
+    /* of the learned answer that was used */
+    int64_t                         age;
 
     unsigned                        keepalive:1;
-    unsigned                        error_page:1;
-    unsigned                        updating:1;
-    unsigned                        waiting:1;
-    unsigned                        woken:1;
+
+    /* the stale answer's renewal is this request's */
+    unsigned                        claimed:1;
 
     /* a learned answer has been used */
     unsigned                        used:1;
 
+    /* the request has left the location */
+    unsigned                        left:1;
+
     /* the application has named a file, and nginx goes there */
     unsigned                        followed:1;
 
-    /* its answer says nothing of a GET of the whole */
-    unsigned                        aside:1;
+    /* the answer is not to be used stale */
+    unsigned                        revalidate:1;
+
     unsigned                        settled:1;
 };
 
@@ -112,22 +122,50 @@ struct ngx_http_sendfile_learn_s {
 
 ngx_int_t ngx_http_sendfile_learn_init(ngx_conf_t *cf);
 
-void ngx_http_sendfile_learn_init_process(void);
+
+/*
+ * The first thing after any redirect: from here on another upstream's answer
+ * is not the application's about this request, be it that of an error page,
+ * of a named location or of the one that X-Accel-Redirect has led to.
+ */
+
+void ngx_http_sendfile_learn_leave(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn);
+
+/*
+ * Whose answer is this?  The upstream that has been asked about this very
+ * request, in the location where it could have been answered from the cache;
+ * NULL if there is none.
+ */
+
+ngx_http_upstream_t *ngx_http_sendfile_learn_upstream(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn);
 
 
 /*
- * The application's answer, just before it is followed: judges by its
- * headers.  "base" is the directory of a file; NULL for a redirect, which
- * the request has made.
+ * What the answer is for: learn->name, key and id, and the request's subject.
+ * NGX_OK; NGX_DECLINED: nothing that an answer could be known by; NGX_ERROR:
+ * no memory.
+ */
+
+ngx_int_t ngx_http_sendfile_learn_key(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_learn_t *learn);
+
+/* $scheme://$http_host$request_uri; NGX_OK, NGX_DECLINED, NGX_ERROR */
+
+ngx_int_t ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url);
+
+
+/*
+ * An answer that names a file, just before it is followed: if it is the
+ * application's, judges by its headers.  "base" is the directory of a file;
+ * NULL for a redirect, which the request has made.  "refusal": why it is not
+ * to be kept, NULL if that is yet to be found out.
  */
 
 void ngx_http_sendfile_learn_answer(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base);
-
-/* the answer is followed, and not to be kept */
-
-void ngx_http_sendfile_learn_refuse(ngx_http_sendfile_ctx_t *ctx,
-    const char *reason);
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base, const char *refusal);
 
 
 /*
@@ -138,41 +176,35 @@ void ngx_http_sendfile_learn_refuse(ngx_http_sendfile_ctx_t *ctx,
 void ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered);
 
+/* a cleanup of the request: there was no response, maybe */
+
+void ngx_http_sendfile_learn_cleanup(void *data);
+
 
 /* to and from the cache; what is found lies in memory of the request's */
 
 ngx_http_sendfile_learned_e ngx_http_sendfile_learn_find(
-    ngx_http_request_t *r, ngx_http_sendfile_learn_t *learn,
+    ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_learned_t *learned);
 void ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
-    ngx_http_sendfile_learn_t *learn);
+    ngx_http_sendfile_ctx_t *ctx);
 void ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn);
+
+/* any answer for this learn key is old from now on, wherever it was learned */
+
+void ngx_http_sendfile_learn_take_back(ngx_http_sendfile_learn_t *learn);
 
 
 /*
  * 1: of the requests of all workers it is this one's to ask for an answer
- * whose time is over, for a few seconds.
+ * whose time is over, until it gives that back, or for a few seconds.
  */
 
 ngx_uint_t ngx_http_sendfile_learn_claim(ngx_http_sendfile_learn_t *learn,
     ngx_http_sendfile_learned_t *learned);
-
-
-/* learn_update.c, of this worker */
-
-ngx_http_sendfile_learn_t *ngx_http_sendfile_learn_updater(
-    ngx_http_sendfile_learn_t *learn);
-void ngx_http_sendfile_learn_update(ngx_http_sendfile_learn_t *learn);
-void ngx_http_sendfile_learn_updated(ngx_http_sendfile_learn_t *learn);
-
-/* NGX_AGAIN; or NGX_DECLINED, if there is no time left; or NGX_ERROR */
-
-ngx_int_t ngx_http_sendfile_learn_wait(ngx_http_request_t *r,
-    ngx_http_sendfile_learn_t *learn, ngx_http_sendfile_learn_t *updater);
-
-/* a cleanup of the request */
-
-void ngx_http_sendfile_learn_cleanup(void *data);
+ngx_uint_t ngx_http_sendfile_learn_claimed(
+    ngx_http_sendfile_learned_t *learned);
+void ngx_http_sendfile_learn_release(ngx_http_sendfile_learn_t *learn);
 
 
 #endif /* _NGX_HTTP_SENDFILE_LEARN_H_INCLUDED_ */

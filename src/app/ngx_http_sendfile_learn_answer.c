@@ -12,23 +12,25 @@
 
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_lifetime.h"
-#include "nsf_pack.h"
-
-
-/* kind, and the length of the base */
-
-#define NGX_HTTP_SENDFILE_LEARNED_PREFIX  3
 
 
 static const char *ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn, nsf_target_t *kept);
 static void ngx_http_sendfile_learn_header(nsf_lifetime_t *l,
-    ngx_table_elt_t *h);
+    ngx_table_elt_t *h, ngx_uint_t ignored);
 static ngx_uint_t ngx_http_sendfile_learn_is(ngx_table_elt_t *h,
     const char *name);
 static const char *ngx_http_sendfile_learn_storable(nsf_target_t *t);
 static const char *ngx_http_sendfile_learn_target(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base);
+static void ngx_http_sendfile_learn_used(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered);
+static void ngx_http_sendfile_learn_followed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered);
+static void ngx_http_sendfile_learn_other(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
+static void ngx_http_sendfile_learn_unsafe(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn);
 static void ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx,
     const char *reason);
 static ngx_uint_t ngx_http_sendfile_learn_revoked(
@@ -37,21 +39,48 @@ static ngx_uint_t ngx_http_sendfile_learn_sent(ngx_http_request_t *r);
 
 
 void
+ngx_http_sendfile_learn_leave(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn)
+{
+    if (!learn->left) {
+        learn->upstream = ngx_http_sendfile_learn_upstream(r, learn);
+        learn->left = 1;
+    }
+}
+
+
+ngx_http_upstream_t *
+ngx_http_sendfile_learn_upstream(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn)
+{
+    if (learn->left) {
+        return learn->upstream;
+    }
+
+    return (r->upstream != learn->before) ? r->upstream : NULL;
+}
+
+
+void
 ngx_http_sendfile_learn_answer(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base)
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base, const char *refusal)
 {
     ngx_http_sendfile_learn_t  *learn;
 
     learn = ctx->learn;
 
-    if (!ctx->answer->own) {
-        ngx_http_sendfile_learn_refuse(ctx, "answer behind a redirect");
+    if (learn->followed || r->upstream != learn->upstream) {
+        learn->refusal = "answer behind a redirect";
         return;
     }
 
     learn->followed = 1;
-    learn->refusal = ngx_http_sendfile_learn_judge(r, learn,
-                                                  &ctx->answer->kept);
+    learn->refusal = refusal;
+
+    if (learn->refusal == NULL) {
+        learn->refusal = ngx_http_sendfile_learn_judge(r, learn,
+                                                      &ctx->answer->kept);
+    }
 
     if (learn->refusal == NULL) {
         learn->refusal = ngx_http_sendfile_learn_target(r, ctx, base);
@@ -59,41 +88,41 @@ ngx_http_sendfile_learn_answer(ngx_http_request_t *r,
 }
 
 
-void
-ngx_http_sendfile_learn_refuse(ngx_http_sendfile_ctx_t *ctx,
-    const char *reason)
-{
-    ctx->learn->followed = 1;
-    ctx->learn->refusal = reason;
-}
-
-
 static const char *
 ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn, nsf_target_t *kept)
 {
-    ngx_uint_t        i, status;
-    const char       *reason;
-    nsf_lifetime_t    lifetime;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t                     i;
+    const char                    *reason;
+    nsf_lifetime_t                 lifetime;
+    ngx_list_part_t               *part;
+    ngx_table_elt_t               *h;
+    ngx_http_upstream_t           *u;
+    ngx_http_sendfile_loc_conf_t  *slcf;
 
-    status = r->upstream->headers_in.status_n;
-    learn->aside = !ngx_http_sendfile_learn_revoked(learn, status);
+    u = learn->upstream;
 
-    if (!learn->get) {
-        return "the request is not GET";
+    if (learn->kind != NGX_HTTP_SENDFILE_LEARN_PLAIN) {
+        return "the request is no plain GET";
     }
 
-    if (status != NGX_HTTP_OK) {
+    if (u->headers_in.status_n != NGX_HTTP_OK) {
         return "the status is not 200";
     }
+
+    slcf = learn->loc_conf[ngx_http_sendfile_module.ctx_index];
 
     nsf_lifetime_init(&lifetime);
 
     lifetime.authorization = (r->headers_in.authorization != NULL);
+    lifetime.delay = ngx_time() - learn->asked;
 
-    part = &r->upstream->headers_in.headers.part;
+    if (slcf->learn_vary) {
+        lifetime.known = slcf->learn_vary->elts;
+        lifetime.nknown = slcf->learn_vary->nelts;
+    }
+
+    part = &u->headers_in.headers.part;
     h = part->elts;
 
     for (i = 0; /* void */ ; i++) {
@@ -116,17 +145,24 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
             return "X-Accel-Limit-Rate or X-Accel-Charset";
         }
 
-        ngx_http_sendfile_learn_header(&lifetime, &h[i]);
+        ngx_http_sendfile_learn_header(&lifetime, &h[i],
+                                       u->conf->ignore_headers);
     }
 
     reason = nsf_lifetime(&lifetime, &learn->seconds);
+
+    learn->revalidate = lifetime.revalidate;
+    learn->answer.born = ngx_time() - nsf_lifetime_initial_age(&lifetime);
 
     return reason ? reason : ngx_http_sendfile_learn_storable(kept);
 }
 
 
+/* what the location ignores for its cache it ignores for this one */
+
 static void
-ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h)
+ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h,
+    ngx_uint_t ignored)
 {
     nsf_str_t  value;
 
@@ -134,18 +170,31 @@ ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h)
     value.len = h->value.len;
 
     if (ngx_http_sendfile_learn_is(h, "X-Accel-Expires")) {
-        nsf_lifetime_accel(l, &value, ngx_time());
+
+        if (!(ignored & NGX_HTTP_UPSTREAM_IGN_XA_EXPIRES)) {
+            nsf_lifetime_accel(l, &value, ngx_time());
+        }
 
     } else if (ngx_http_sendfile_learn_is(h, "Cache-Control")) {
-        nsf_lifetime_cache_control(l, &value);
+
+        if (!(ignored & NGX_HTTP_UPSTREAM_IGN_CACHE_CONTROL)) {
+            nsf_lifetime_cache_control(l, &value);
+        }
 
     } else if (ngx_http_sendfile_learn_is(h, "Expires")) {
-        nsf_lifetime_expires(l, ngx_parse_http_time(h->value.data,
-                                                    h->value.len),
-                             ngx_time());
+
+        if (!(ignored & NGX_HTTP_UPSTREAM_IGN_EXPIRES)) {
+            nsf_lifetime_expires(l, ngx_parse_http_time(h->value.data,
+                                                        h->value.len),
+                                 ngx_time());
+        }
 
     } else if (ngx_http_sendfile_learn_is(h, "Age")) {
         nsf_lifetime_age(l, &value);
+
+    } else if (ngx_http_sendfile_learn_is(h, "Date")) {
+        nsf_lifetime_date(l, ngx_parse_http_time(h->value.data, h->value.len),
+                          ngx_time());
 
     } else if (ngx_http_sendfile_learn_is(h, "Vary")) {
         nsf_lifetime_vary(l, &value);
@@ -208,12 +257,16 @@ ngx_http_sendfile_learn_target(ngx_http_request_t *r,
         learned->kind = NGX_HTTP_SENDFILE_LEARNED_FILE;
         learned->base = *base;
 
-        path.path = ctx->target.path;
+        path.path = ctx->outcome.target.path;
 
     } else {
 
         if (ctx->answer->line->value.data[0] == '@') {
             return "redirect to a named location";
+        }
+
+        if (ctx->answer->line->value.data[0] != '/') {
+            return "redirect to a URI without a slash";
         }
 
         learned->kind = NGX_HTTP_SENDFILE_LEARNED_REDIRECT;
@@ -240,7 +293,6 @@ void
 ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered)
 {
-    ngx_uint_t                  sent, status;
     ngx_http_sendfile_learn_t  *learn;
 
     learn = ctx->learn;
@@ -251,57 +303,142 @@ ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
 
     learn->settled = 1;
 
-    if (learn->used) {
+    if (learn->kind == NGX_HTTP_SENDFILE_LEARN_UNSAFE) {
+        ngx_http_sendfile_learn_unsafe(r, learn);
 
-        /* a redirect to a file that is gone */
-
-        if (!delivered || !ngx_http_sendfile_learn_sent(r)) {
-            ngx_http_sendfile_learn_forget(learn);
-        }
+    } else if (learn->used) {
+        ngx_http_sendfile_learn_used(r, ctx, delivered);
 
     } else if (learn->followed) {
+        ngx_http_sendfile_learn_followed(r, ctx, delivered);
 
-        if (learn->refusal == NULL && ctx->answer->looked_up) {
-            learn->refusal = "redirect to another ID";
-        }
-
-        sent = delivered && ngx_http_sendfile_learn_sent(r);
-
-        if (learn->refusal == NULL && !sent) {
-            learn->refusal = "the file was not sent";
-        }
-
-        if (learn->refusal) {
-
-            if (!learn->aside || !sent) {
-                ngx_http_sendfile_learn_forget(learn);
-            }
-
-            ngx_http_sendfile_learn_say(ctx, learn->refusal);
-
-        } else {
-
-            if (learn->stale) {
-                ctx->status = NGX_HTTP_SENDFILE_STATUS_EXPIRED;
-            }
-
-            ngx_http_sendfile_learn_keep(r, learn);
-        }
-
-    } else if (r->upstream && r->upstream->headers_in.status_n) {
-
-        status = r->upstream->headers_in.status_n;
-
-        if (ngx_http_sendfile_learn_revoked(learn, status)) {
-            ngx_http_sendfile_learn_forget(learn);
-        }
-
-        ngx_http_sendfile_learn_say(ctx, (status == NGX_HTTP_OK)
-                                         ? "no file is named"
-                                         : "the status is not 200");
+    } else {
+        ngx_http_sendfile_learn_other(r, ctx);
     }
 
-    ngx_http_sendfile_learn_updated(learn);
+    ngx_http_sendfile_learn_release(learn);
+}
+
+
+void
+ngx_http_sendfile_learn_cleanup(void *data)
+{
+    ngx_http_sendfile_learn_t  *learn = data;
+
+    if (!learn->settled && learn->kind == NGX_HTTP_SENDFILE_LEARN_UNSAFE) {
+        ngx_http_sendfile_learn_unsafe(learn->request, learn);
+    }
+
+    ngx_http_sendfile_learn_release(learn);
+}
+
+
+/* a redirect to a file that is gone */
+
+static void
+ngx_http_sendfile_learn_used(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered)
+{
+    if (!delivered || !ngx_http_sendfile_learn_sent(r)) {
+        ngx_http_sendfile_learn_forget(ctx->learn);
+    }
+}
+
+
+/* the application has named a file */
+
+static void
+ngx_http_sendfile_learn_followed(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_uint_t delivered)
+{
+    ngx_uint_t                  sent;
+    ngx_http_sendfile_learn_t  *learn;
+
+    learn = ctx->learn;
+
+    sent = delivered && ngx_http_sendfile_learn_sent(r);
+
+    if (learn->refusal == NULL && ctx->answer->looked_up) {
+        learn->refusal = "redirect to another ID";
+    }
+
+    if (learn->refusal == NULL && !sent) {
+        learn->refusal = "the file was not sent";
+    }
+
+    if (learn->refusal == NULL) {
+
+        if (learn->stale) {
+            ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_EXPIRED;
+        }
+
+        ngx_http_sendfile_learn_keep(r, ctx);
+
+        return;
+    }
+
+    if (!sent || ngx_http_sendfile_learn_revoked(learn,
+                                     learn->upstream->headers_in.status_n))
+    {
+        ngx_http_sendfile_learn_forget(learn);
+    }
+
+    ngx_http_sendfile_learn_say(ctx, learn->refusal);
+}
+
+
+static void
+ngx_http_sendfile_learn_other(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_uint_t                  status;
+    ngx_http_upstream_t        *u;
+    ngx_http_sendfile_learn_t  *learn;
+
+    learn = ctx->learn;
+
+    u = ngx_http_sendfile_learn_upstream(r, learn);
+
+    if (u == NULL || u->headers_in.status_n == 0) {
+        return;
+    }
+
+    status = u->headers_in.status_n;
+
+    if (ngx_http_sendfile_learn_revoked(learn, status)) {
+        ngx_http_sendfile_learn_forget(learn);
+    }
+
+    ngx_http_sendfile_learn_say(ctx, (status == NGX_HTTP_OK)
+                                     ? "no file is named"
+                                     : "the status is not 200");
+}
+
+
+/*
+ * RFC 9111, 4.4.  An application that was asked, and whose answer never came,
+ * may have done it all the same.
+ */
+
+static void
+ngx_http_sendfile_learn_unsafe(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn)
+{
+    ngx_uint_t            status;
+    ngx_http_upstream_t  *u;
+
+    u = ngx_http_sendfile_learn_upstream(r, learn);
+
+    if (u == NULL) {
+        /* it was not asked */
+        return;
+    }
+
+    status = u->headers_in.status_n;
+
+    if (status < NGX_HTTP_BAD_REQUEST) {
+        ngx_http_sendfile_learn_take_back(learn);
+    }
 }
 
 
@@ -324,7 +461,8 @@ ngx_http_sendfile_learn_revoked(ngx_http_sendfile_learn_t *learn,
 
     default:
         return status < NGX_HTTP_INTERNAL_SERVER_ERROR
-               && (learn->get || status >= NGX_HTTP_BAD_REQUEST);
+               && (learn->kind == NGX_HTTP_SENDFILE_LEARN_PLAIN
+                   || status >= NGX_HTTP_BAD_REQUEST);
     }
 }
 
@@ -350,139 +488,10 @@ ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
 {
     /* why there is no file is more to the point */
 
-    if (ctx->failure && ctx->learn->followed) {
+    if (ctx->outcome.failure && ctx->learn->followed) {
         return;
     }
 
-    ctx->reason = "not learned";
-    ctx->detail = reason;
-    ctx->err = 0;
-}
-
-
-ngx_http_sendfile_learned_e
-ngx_http_sendfile_learn_find(ngx_http_request_t *r,
-    ngx_http_sendfile_learn_t *learn, ngx_http_sendfile_learned_t *learned)
-{
-    size_t              len;
-    u_char             *p, *last;
-    const char         *err;
-    nsf_pool_t          pool;
-    nsf_shard_value_t  *v;
-
-    v = &learned->value;
-
-    if (ngx_http_sendfile_zone_get(learn->zone, &learn->name, v, r->pool)
-        != NSF_SHARD_OK)
-    {
-        return NGX_HTTP_SENDFILE_LEARNED_NONE;
-    }
-
-    p = v->data;
-    last = p + v->len;
-
-    if (v->len < NGX_HTTP_SENDFILE_LEARNED_PREFIX) {
-        return NGX_HTTP_SENDFILE_LEARNED_NONE;
-    }
-
-    learned->kind = p[0];
-    len = p[1] + ((size_t) p[2] << 8);
-
-    p += NGX_HTTP_SENDFILE_LEARNED_PREFIX;
-
-    if (len > (size_t) (last - p)) {
-        return NGX_HTTP_SENDFILE_LEARNED_NONE;
-    }
-
-    learned->base.data = p;
-    learned->base.len = len;
-
-    p += len;
-
-    ngx_http_sendfile_pool(&pool, r->pool);
-
-    err = nsf_unpack(&learned->target, p, last - p, &pool);
-
-    if (err) {
-        ngx_log_error(NGX_LOG_ALERT, r->connection->log, 0,
-                      "http_sendfile: a learned answer is damaged: %s", err);
-        return NGX_HTTP_SENDFILE_LEARNED_NONE;
-    }
-
-    return (v->valid > ngx_current_msec) ? NGX_HTTP_SENDFILE_LEARNED_FRESH
-                                         : NGX_HTTP_SENDFILE_LEARNED_STALE;
-}
-
-
-void
-ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
-    ngx_http_sendfile_learn_t *learn)
-{
-    u_char                       *p;
-    nsf_shard_value_t             v;
-    ngx_http_sendfile_learned_t  *learned;
-
-    learned = &learn->answer;
-
-    ngx_memzero(&v, sizeof(nsf_shard_value_t));
-
-    v.valid = ngx_current_msec + learn->seconds * 1000;
-    v.len = NGX_HTTP_SENDFILE_LEARNED_PREFIX + learned->base.len
-            + nsf_pack_size(&learned->target);
-
-    v.data = ngx_pnalloc(r->pool, v.len);
-    if (v.data == NULL) {
-        return;
-    }
-
-    p = v.data;
-
-    *p++ = learned->kind;
-    *p++ = (u_char) (learned->base.len & 0xff);
-    *p++ = (u_char) (learned->base.len >> 8);
-
-    /* the data of an empty string may be NULL */
-
-    if (learned->base.len) {
-        p = ngx_cpymem(p, learned->base.data, learned->base.len);
-    }
-
-    nsf_pack(p, &learned->target);
-
-    (void) ngx_http_sendfile_zone_put(learn->zone, &learn->name, &v,
-                                      learn->token);
-}
-
-
-/* what is not there need not be forgotten: no lock for each such answer */
-
-void
-ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn)
-{
-    if (learn->stale || learn->used) {
-        ngx_http_sendfile_zone_delete(learn->zone, &learn->name);
-        learn->stale = NULL;
-    }
-}
-
-
-/* the mark of a learned answer is the time until which it is claimed */
-
-ngx_uint_t
-ngx_http_sendfile_learn_claim(ngx_http_sendfile_learn_t *learn,
-    ngx_http_sendfile_learned_t *learned)
-{
-    uint64_t            now, end;
-    nsf_shard_value_t  *v;
-
-    v = &learned->value;
-
-    now = ngx_current_msec;
-    end = now + NGX_HTTP_SENDFILE_LEARN_CLAIM;
-
-    if (v->mark > now && v->mark <= end) {
-        return 0;
-    }
-
-    return ngx_http_sendfile_zone_mark(learn->zone, &learn->name, v, end);
+    ctx->outcome.reason = "not learned";
+    ctx->outcome.detail = reason;
 }

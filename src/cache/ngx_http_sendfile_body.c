@@ -2,8 +2,7 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * A body is never believed for longer than a look at its file says, and all
- * of them are looked at anew after any purge.
+ * A body is never believed for longer than a look at its file says.
  */
 
 
@@ -24,8 +23,6 @@
 #define NGX_HTTP_SENDFILE_BODY_CTIME_AGE  100
 
 
-static ngx_int_t ngx_http_sendfile_body_find(ngx_http_sendfile_body_t *body,
-    ngx_msec_t check, ngx_pool_t *pool);
 static ngx_uint_t ngx_http_sendfile_body_settled(
     ngx_http_sendfile_ident_t *ident);
 static void ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body,
@@ -36,30 +33,10 @@ ngx_int_t
 ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body, ngx_msec_t check,
     ngx_pool_t *pool)
 {
-    ngx_int_t  rc;
-
-    ngx_http_sendfile_zone_hash(body->zone, &body->name);
-
-    /* before the file is looked at: a purge after this counts */
-
-    body->purges = ngx_http_sendfile_zone_purges(body->zone);
-
-    rc = ngx_http_sendfile_body_find(body, check, pool);
-
-    if (rc != NGX_OK) {
-        body->token = ngx_http_sendfile_zone_token(body->zone, &body->name);
-    }
-
-    return rc;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_body_find(ngx_http_sendfile_body_t *body, ngx_msec_t check,
-    ngx_pool_t *pool)
-{
     nsf_shard_value_t           v;
     ngx_http_sendfile_ident_t  *ident;
+
+    ngx_http_sendfile_zone_hash(body->zone, &body->name);
 
     ident = &body->ident;
     body->data = NULL;
@@ -79,7 +56,8 @@ ngx_http_sendfile_body_find(ngx_http_sendfile_body_t *body, ngx_msec_t check,
 
     body->data = v.data + sizeof(ngx_http_sendfile_ident_t);
 
-    return (v.mark == body->purges && v.valid + check > ngx_current_msec)
+    return (v.generation >= body->moment.due
+            && v.valid + check > ngx_current_msec)
            ? NGX_OK : NGX_AGAIN;
 }
 
@@ -195,8 +173,7 @@ ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body, u_char *data)
     v.data = data;
     v.len = sizeof(ngx_http_sendfile_ident_t) + body->ident.size;
     v.valid = ngx_current_msec;
-    v.mark = body->purges;
+    v.generation = body->moment.now;
 
-    (void) ngx_http_sendfile_zone_put(body->zone, &body->name, &v,
-                                      body->token);
+    (void) ngx_http_sendfile_zone_put(body->zone, &body->name, &v);
 }

@@ -28,16 +28,15 @@ typedef struct {
     nsf_shard_key_t                 name;
     ngx_http_sendfile_ident_t       ident;
     u_char                         *data;
-    ngx_atomic_uint_t               purges;
-    uint32_t                        token;
+    ngx_http_sendfile_moment_t      moment;
 } ngx_http_sendfile_body_t;
 
 
 /*
- * Takes body->zone and body->name, fills in the rest, data from the pool.
- * NGX_OK: good to be sent, for the file was looked at no more than "check"
- * milliseconds ago.  NGX_AGAIN: the file has to be looked at.  NGX_DECLINED:
- * not in the cache.
+ * Takes body->zone, body->name and body->moment, fills in the rest, data from
+ * the pool.  NGX_OK: good to be sent, for the file was looked at no more than
+ * "check" milliseconds ago, and not before what is due.  NGX_AGAIN: the file
+ * has to be looked at.  NGX_DECLINED: not in the cache.
  */
 
 ngx_int_t ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body,

@@ -42,7 +42,7 @@ struct ngx_http_sendfile_kept_s {
 
     /* the last look at the path */
     ngx_msec_t                 checked;
-    ngx_atomic_uint_t          purges;
+    ngx_atomic_uint_t          generation;
 
     ngx_queue_t                queue;
     ngx_msec_t                 used;
@@ -94,10 +94,6 @@ ngx_http_sendfile_descriptor_get(ngx_http_sendfile_descriptor_t *d,
 {
     ngx_http_sendfile_kept_t  *kept;
 
-    /* before the path is looked at: a purge after this counts */
-
-    d->purges = ngx_http_sendfile_zone_purges(d->zone);
-
     ngx_http_sendfile_zone_hash(d->zone, &d->name);
 
     kept = ngx_http_sendfile_kept_find(d);
@@ -106,7 +102,7 @@ ngx_http_sendfile_descriptor_get(ngx_http_sendfile_descriptor_t *d,
         return NGX_DECLINED;
     }
 
-    if (kept->purges != d->purges
+    if (kept->generation < d->moment.due
         || ngx_current_msec - kept->checked >= check)
     {
         return NGX_AGAIN;
@@ -251,7 +247,7 @@ ngx_http_sendfile_kept_checked(ngx_http_sendfile_descriptor_t *d,
     ngx_http_sendfile_kept_t *kept)
 {
     kept->checked = ngx_current_msec;
-    kept->purges = d->purges;
+    kept->generation = d->moment.now;
 }
 
 

@@ -22,24 +22,23 @@ typedef struct ngx_http_sendfile_kept_s  ngx_http_sendfile_kept_t;
 
 /*
  * "name" is that of a body: the scope a byte that says how the file is opened,
- * and the root; the key the path below it.  "zone" is the one whose purges
- * make the path be looked at again.
+ * and the root; the key the path below it.
  */
 
 typedef struct {
     ngx_http_sendfile_zone_t       *zone;
     nsf_shard_key_t                 name;
-    ngx_atomic_uint_t               purges;
+    ngx_http_sendfile_moment_t      moment;
     ngx_http_sendfile_kept_t       *kept;
 } ngx_http_sendfile_descriptor_t;
 
 
 /*
- * Takes d->zone and d->name, fills in the rest.  NGX_OK: file->fd and
- * file->info are good to be used until release(d->kept), for the path was
- * looked at no more than "check" milliseconds ago, and the file is as it was
- * then.  NGX_AGAIN: the path has to be opened, then comes keep() or forget().
- * NGX_DECLINED: there is none; keep() may follow.
+ * Takes d->zone, d->name and d->moment, fills in the rest.  NGX_OK: file->fd
+ * and file->info are good to be used until release(d->kept), for the path was
+ * looked at no more than "check" milliseconds ago, and not before what is due,
+ * and the file is as it was then.  NGX_AGAIN: the path has to be opened, then
+ * comes keep() or forget().  NGX_DECLINED: there is none; keep() may follow.
  */
 
 ngx_int_t ngx_http_sendfile_descriptor_get(ngx_http_sendfile_descriptor_t *d,

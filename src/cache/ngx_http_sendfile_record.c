@@ -25,7 +25,7 @@ static ngx_int_t ngx_http_sendfile_record_limit(nsf_target_t *t,
 ngx_http_sendfile_record_e
 ngx_http_sendfile_record_get(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    nsf_target_t *t)
+    nsf_target_t *t, ngx_atomic_uint_t *generation)
 {
     ngx_uint_t          fresh;
     nsf_shard_key_t    *name;
@@ -41,10 +41,14 @@ ngx_http_sendfile_record_get(ngx_http_request_t *r,
     ngx_http_sendfile_zone_hash(slcf->cache, name);
 
     if (ngx_http_sendfile_zone_get(slcf->cache, name, &v, r->pool)
-        != NSF_SHARD_OK)
+        != NSF_SHARD_OK
+        || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
+                                     v.generation))
     {
         return NGX_HTTP_SENDFILE_RECORD_NONE;
     }
+
+    *generation = v.generation;
 
     fresh = (v.valid > ngx_current_msec);
 
@@ -63,33 +67,20 @@ ngx_http_sendfile_record_get(ngx_http_request_t *r,
 
 
 void
-ngx_http_sendfile_record_begin(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_loc_conf_t *slcf)
-{
-    ctx->waiter.scope = slcf->cache;
-
-    /*
-     * In this order: if a purge has changed the token, it has changed the
-     * generation before, and the store answers from what is there now.
-     */
-
-    ctx->waiter.token = ngx_http_sendfile_zone_token(slcf->cache, &ctx->name);
-    ngx_memory_barrier();
-    ctx->waiter.generation = ngx_http_sendfile_zone_purges(slcf->cache);
-}
-
-
-void
 ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_uint_t negative, uint32_t token)
+    ngx_uint_t negative, ngx_atomic_uint_t generation)
 {
     ngx_msec_t         valid;
     nsf_shard_value_t  v;
 
     valid = negative ? slcf->cache_valid_404 : slcf->cache_valid;
 
-    if (valid == 0) {
+    if (valid == 0
+        || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
+                                     generation))
+    {
+        /* old already: it would be in the way of what others have read */
         return;
     }
 
@@ -97,9 +88,10 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
 
     v.negative = negative ? 1 : 0;
     v.valid = ngx_current_msec + valid;
+    v.generation = generation;
 
     if (!negative
-        && ngx_http_sendfile_record_limit(&ctx->target, &v) != NGX_OK)
+        && ngx_http_sendfile_record_limit(&ctx->outcome.target, &v) != NGX_OK)
     {
         /* what was kept before is known to be old */
 
@@ -108,17 +100,17 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     }
 
     if (!negative) {
-        v.len = nsf_pack_size(&ctx->target);
+        v.len = nsf_pack_size(&ctx->outcome.target);
 
         v.data = ngx_palloc(r->pool, v.len);
         if (v.data == NULL) {
             return;
         }
 
-        nsf_pack(v.data, &ctx->target);
+        nsf_pack(v.data, &ctx->outcome.target);
     }
 
-    (void) ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v, token);
+    (void) ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v);
 }
 
 

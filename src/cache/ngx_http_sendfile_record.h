@@ -23,31 +23,24 @@ typedef enum {
 
 /*
  * What the cache has for ctx->key; sets ctx->name, by which the others go.
- * FRESH and STALE: "t" is the record, in memory of the request's.
+ * FRESH and STALE: "t" is the record, in memory of the request's, and
+ * "*generation" when it was read.
  */
 
 ngx_http_sendfile_record_e ngx_http_sendfile_record_get(
     ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_loc_conf_t *slcf, nsf_target_t *t);
+    ngx_http_sendfile_loc_conf_t *slcf, nsf_target_t *t,
+    ngx_atomic_uint_t *generation);
 
 
 /*
- * To be called before the store is asked: sets what makes keep() drop an
- * answer that is older than a purge of the key.
- */
-
-void ngx_http_sendfile_record_begin(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_loc_conf_t *slcf);
-
-
-/*
- * Keeps ctx->target; with "negative", that the store has nothing.  "token" is
- * that of the lookup.
+ * Keeps the outcome's target; with "negative", that the store has nothing.
+ * "generation" is that of the lookup.
  */
 
 void ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    ngx_uint_t negative, uint32_t token);
+    ngx_uint_t negative, ngx_atomic_uint_t generation);
 
 
 void ngx_http_sendfile_record_forget(ngx_http_sendfile_ctx_t *ctx,

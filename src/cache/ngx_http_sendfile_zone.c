@@ -15,14 +15,13 @@
 
 
 /*
- * How often a lock is tried: about a millisecond for what can be left undone,
- * a second for a purge.  It is held for microseconds, or by a worker that has
- * died and until the master has noticed.
+ * How often a lock is tried, about a millisecond: nothing has to be written.
+ * It is held for microseconds, or by a worker that has died and until the
+ * master has noticed.
  */
 
 #define NGX_HTTP_SENDFILE_ZONE_SPIN   64
 #define NGX_HTTP_SENDFILE_ZONE_YIELD  1000
-#define NGX_HTTP_SENDFILE_ZONE_PURGE  1000000
 
 
 /* a name of usual length, beside a value */
@@ -34,9 +33,7 @@
 
 struct ngx_http_sendfile_zone_head_s {
     uint64_t                         seed[2];
-    ngx_atomic_t                     purges;
-    u_char                           pad[64 - 2 * sizeof(uint64_t)
-                                         - sizeof(ngx_atomic_t)];
+    u_char                           pad[64 - 2 * sizeof(uint64_t)];
 };
 
 
@@ -58,7 +55,7 @@ static void ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
 static ngx_http_sendfile_zone_shard_t *ngx_http_sendfile_zone_shard(
     ngx_http_sendfile_zone_t *zone, nsf_shard_key_t *name);
 static ngx_int_t ngx_http_sendfile_zone_lock(
-    ngx_http_sendfile_zone_shard_t *s, ngx_uint_t yields);
+    ngx_http_sendfile_zone_shard_t *s);
 static void *ngx_http_sendfile_zone_alloc(void *ctx, size_t size);
 
 
@@ -213,10 +210,7 @@ ngx_http_sendfile_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 }
 
 
-/*
- * Nobody outside is to know which keys share a bucket.  The purges are
- * counted from anywhere, for a store may see those of several zones.
- */
+/* nobody outside is to know which names share a bucket */
 
 static ngx_int_t
 ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
@@ -296,7 +290,13 @@ void
 ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name)
 {
-    name->hash = nsf_siphash(zone->head->seed, name->key.data, name->key.len);
+    uint64_t  seed[2];
+
+    seed[0] = zone->head->seed[0]
+              ^ ngx_murmur_hash2((u_char *) name->scope.data, name->scope.len);
+    seed[1] = zone->head->seed[1];
+
+    name->hash = nsf_siphash(seed, name->key.data, name->key.len);
 }
 
 
@@ -333,18 +333,6 @@ ngx_http_sendfile_zone_alloc(void *ctx, size_t size)
 }
 
 
-uint32_t
-ngx_http_sendfile_zone_token(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name)
-{
-    ngx_http_sendfile_zone_shard_t  *s;
-
-    s = ngx_http_sendfile_zone_shard(zone, name);
-
-    return nsf_shard_token(&s->shard, name->hash);
-}
-
-
 /*
  * Not ngx_shmtx_lock(): a process that dies in ngx_shmtx_unlock(), after the
  * lock is free and before the next one is woken, leaves that one asleep for
@@ -352,12 +340,14 @@ ngx_http_sendfile_zone_token(ngx_http_sendfile_zone_t *zone,
  */
 
 static ngx_int_t
-ngx_http_sendfile_zone_lock(ngx_http_sendfile_zone_shard_t *s,
-    ngx_uint_t yields)
+ngx_http_sendfile_zone_lock(ngx_http_sendfile_zone_shard_t *s)
 {
     ngx_uint_t  i;
 
-    for (i = 0; i < NGX_HTTP_SENDFILE_ZONE_SPIN + yields; i++) {
+    for (i = 0;
+         i < NGX_HTTP_SENDFILE_ZONE_SPIN + NGX_HTTP_SENDFILE_ZONE_YIELD;
+         i++)
+    {
 
         if (ngx_shmtx_trylock(&s->pool->mutex)) {
             return NGX_OK;
@@ -377,20 +367,18 @@ ngx_http_sendfile_zone_lock(ngx_http_sendfile_zone_shard_t *s,
 
 nsf_shard_rc_e
 ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name, nsf_shard_value_t *v, uint32_t token)
+    nsf_shard_key_t *name, nsf_shard_value_t *v)
 {
     nsf_shard_rc_e                   rc;
     ngx_http_sendfile_zone_shard_t  *s;
 
     s = ngx_http_sendfile_zone_shard(zone, name);
 
-    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
-        != NGX_OK)
-    {
+    if (ngx_http_sendfile_zone_lock(s) != NGX_OK) {
         return NSF_SHARD_BUSY;
     }
 
-    rc = nsf_shard_put(&s->shard, name, ngx_current_msec, v, token);
+    rc = nsf_shard_put(&s->shard, name, ngx_current_msec, v);
 
     ngx_shmtx_unlock(&s->pool->mutex);
 
@@ -399,25 +387,23 @@ ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
 
 
 ngx_uint_t
-ngx_http_sendfile_zone_mark(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t mark)
+ngx_http_sendfile_zone_claim(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t until)
 {
-    ngx_uint_t                       marked;
+    ngx_uint_t                       claimed;
     ngx_http_sendfile_zone_shard_t  *s;
 
     s = ngx_http_sendfile_zone_shard(zone, name);
 
-    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
-        != NGX_OK)
-    {
+    if (ngx_http_sendfile_zone_lock(s) != NGX_OK) {
         return 0;
     }
 
-    marked = nsf_shard_mark(&s->shard, name, v->valid, v->mark, mark);
+    claimed = nsf_shard_claim(&s->shard, name, v, until);
 
     ngx_shmtx_unlock(&s->pool->mutex);
 
-    return marked;
+    return claimed;
 }
 
 
@@ -429,84 +415,11 @@ ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
 
     s = ngx_http_sendfile_zone_shard(zone, name);
 
-    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_YIELD)
-        != NGX_OK)
-    {
+    if (ngx_http_sendfile_zone_lock(s) != NGX_OK) {
         return;
     }
 
     (void) nsf_shard_del(&s->shard, name);
 
     ngx_shmtx_unlock(&s->pool->mutex);
-}
-
-
-ngx_atomic_uint_t
-ngx_http_sendfile_zone_purges(ngx_http_sendfile_zone_t *zone)
-{
-    return zone->head->purges;
-}
-
-
-ngx_int_t
-ngx_http_sendfile_zone_purge(ngx_http_sendfile_zone_t *zone, ngx_str_t *key,
-    size_t *n)
-{
-    nsf_shard_key_t                  name;
-    ngx_http_sendfile_zone_shard_t  *s;
-
-    ngx_memzero(&name, sizeof(nsf_shard_key_t));
-
-    name.key.data = key->data;
-    name.key.len = key->len;
-
-    ngx_http_sendfile_zone_hash(zone, &name);
-
-    s = ngx_http_sendfile_zone_shard(zone, &name);
-
-    /* first of all: see ngx_http_sendfile_record_begin() */
-
-    (void) ngx_atomic_fetch_add(&zone->head->purges, 1);
-
-    if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_PURGE)
-        != NGX_OK)
-    {
-        return NGX_BUSY;
-    }
-
-    *n += nsf_shard_purge(&s->shard, &name);
-
-    ngx_shmtx_unlock(&s->pool->mutex);
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_http_sendfile_zone_clear(ngx_http_sendfile_zone_t *zone, size_t *n)
-{
-    ngx_int_t                        rc;
-    ngx_uint_t                       i;
-    ngx_http_sendfile_zone_shard_t  *s;
-
-    rc = NGX_OK;
-
-    (void) ngx_atomic_fetch_add(&zone->head->purges, 1);
-
-    for (i = 0; i < zone->nshards; i++) {
-        s = &zone->shards[i];
-
-        if (ngx_http_sendfile_zone_lock(s, NGX_HTTP_SENDFILE_ZONE_PURGE)
-            != NGX_OK)
-        {
-            rc = NGX_BUSY;
-            continue;
-        }
-
-        *n += nsf_shard_clear(&s->shard);
-
-        ngx_shmtx_unlock(&s->pool->mutex);
-    }
-
-    return rc;
 }

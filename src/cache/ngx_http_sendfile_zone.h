@@ -15,6 +15,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "ngx_http_sendfile_generations.h"
 #include "nsf_shard.h"
 
 
@@ -40,6 +41,9 @@ struct ngx_http_sendfile_zone_s {
     /* in the shared memory of the first shard */
     ngx_http_sendfile_zone_head_t   *head;
 
+    /* by which entries are old; that of all zones */
+    ngx_http_sendfile_generations_t *generations;
+
     /* where the name is first used, for the checks */
     u_char                          *file;
     ngx_uint_t                       line;
@@ -60,7 +64,7 @@ ngx_int_t ngx_http_sendfile_zone_create(ngx_conf_t *cf,
 size_t ngx_http_sendfile_zone_max_value(ngx_http_sendfile_zone_t *zone);
 
 
-/* fills in the hash of a name */
+/* fills in the hash of a name, of its scope and its key */
 
 void ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name);
@@ -68,40 +72,18 @@ void ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
 
 /*
  * As the functions of nsf_shard.h, on the shard that the name belongs to.
- * get() takes no lock; the value's data is from the pool.  put(), mark() and
+ * get() takes no lock; the value's data is from the pool.  put(), claim() and
  * delete() do nothing if the shard's lock can't be had in about a millisecond.
- * mark() takes "valid" and the mark before from "v".
  */
 
 nsf_shard_rc_e ngx_http_sendfile_zone_get(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name, nsf_shard_value_t *v, ngx_pool_t *pool);
-uint32_t ngx_http_sendfile_zone_token(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name);
-
 nsf_shard_rc_e ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name, nsf_shard_value_t *v, uint32_t token);
-ngx_uint_t ngx_http_sendfile_zone_mark(ngx_http_sendfile_zone_t *zone,
-    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t mark);
+    nsf_shard_key_t *name, nsf_shard_value_t *v);
+ngx_uint_t ngx_http_sendfile_zone_claim(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t until);
 void ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name);
-
-
-/* changes with each purge, before anything else does; seldom 0 */
-
-ngx_atomic_uint_t ngx_http_sendfile_zone_purges(
-    ngx_http_sendfile_zone_t *zone);
-
-
-/*
- * Forget a key in every scope, or everything; "*n" grows by how many entries
- * that were.  NGX_BUSY: some part could not be locked within a second or so,
- * what is in it is still there.
- */
-
-ngx_int_t ngx_http_sendfile_zone_purge(ngx_http_sendfile_zone_t *zone,
-    ngx_str_t *key, size_t *n);
-ngx_int_t ngx_http_sendfile_zone_clear(ngx_http_sendfile_zone_t *zone,
-    size_t *n);
 
 
 #endif /* _NGX_HTTP_SENDFILE_ZONE_H_INCLUDED_ */

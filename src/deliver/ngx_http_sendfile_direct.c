@@ -40,6 +40,9 @@ typedef struct {
     ngx_pool_cleanup_t         *cleanup;
     u_char                     *data;
 
+    /* when it was looked for */
+    ngx_http_sendfile_moment_t  moment;
+
     /* the descriptor is no kept one from before */
     ngx_uint_t                  opened;  /* unsigned  opened:1; */
 } ngx_http_sendfile_content_t;
@@ -104,6 +107,8 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     if (rc != NGX_OK) {
         return rc;
     }
+
+    ngx_http_sendfile_ctx_moment(r, ctx, &content.moment);
 
     if (slcf->cache && slcf->cache_body) {
         rc = ngx_http_sendfile_direct_cached(r, ctx, slcf, &content);
@@ -188,7 +193,7 @@ ngx_http_sendfile_direct_name(ngx_http_request_t *r,
         return rc;
     }
 
-    content->path.len = ctx->target.path.len;
+    content->path.len = ctx->outcome.target.path.len;
     content->name.len = content->root.len + 1 + content->path.len;
 
     p = ngx_pnalloc(r->pool, 1 + content->name.len + 1);
@@ -202,7 +207,7 @@ ngx_http_sendfile_direct_name(ngx_http_request_t *r,
     p = ngx_cpymem(p, content->root.data, content->root.len);
     *p++ = '/';
     content->path.data = p;
-    p = ngx_cpymem(p, ctx->target.path.data, content->path.len);
+    p = ngx_cpymem(p, ctx->outcome.target.path.data, content->path.len);
     *p = '\0';
 
     return NGX_OK;
@@ -233,6 +238,7 @@ ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
     ngx_http_sendfile_body_t  body;
 
     body.zone = slcf->cache;
+    body.moment = content->moment;
     ngx_http_sendfile_direct_known(content, &body.name);
 
     cached = ngx_http_sendfile_body_get(&body, slcf->cache_check, r->pool);
@@ -329,6 +335,7 @@ ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
     ngx_http_sendfile_descriptor_t  d;
 
     d.zone = slcf->cache;
+    d.moment = content->moment;
     ngx_http_sendfile_direct_known(content, &d.name);
 
     kept = ngx_http_sendfile_descriptor_get(&d, slcf->cache_check,
@@ -441,7 +448,7 @@ ngx_http_sendfile_direct_open(ngx_http_request_t *r,
                                ? NGX_HTTP_SENDFILE_ON_ERROR
                                : NGX_HTTP_SENDFILE_ON_MISSING_FILE,
                                rc, reason);
-        ctx->err = err;
+        ctx->outcome.err = err;
         return NGX_DECLINED;
     }
 
@@ -476,8 +483,9 @@ ngx_http_sendfile_direct_descend(ngx_http_request_t *r,
         *err = 0;
 
         file->fd = ngx_http_sendfile_root_open(&content->root, &content->path,
-                                               slcf->symlinks, &file->info,
-                                               &reason, err,
+                                               slcf->symlinks,
+                                               content->moment.now,
+                                               &file->info, &reason, err,
                                                r->connection->log);
 
         if (file->fd != NGX_INVALID_FILE) {
@@ -615,7 +623,7 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
     r->headers_out.last_modified_time = content->mtime;
 
     if (ngx_http_set_etag(r) != NGX_OK
-        || ngx_http_sendfile_direct_type(r, &ctx->target) != NGX_OK)
+        || ngx_http_sendfile_direct_type(r, &ctx->outcome.target) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

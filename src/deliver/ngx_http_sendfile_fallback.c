@@ -46,11 +46,11 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     case NGX_HTTP_SENDFILE_FALLBACK_OFF:
 
-        if (ctx->failure == NGX_HTTP_SENDFILE_ON_METHOD) {
+        if (ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_METHOD) {
             return NGX_DECLINED;
         }
 
-        code = ctx->code;
+        code = ctx->outcome.code;
 
         /* fall through */
 
@@ -95,7 +95,7 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
 {
     *code = slcf->fallback_code;
 
-    if (ctx->failure == NGX_HTTP_SENDFILE_ON_SCRIPT) {
+    if (ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_SCRIPT) {
 
         if (ctx->fallback.len == 0) {
             return NGX_HTTP_SENDFILE_FALLBACK_OFF;
@@ -106,8 +106,8 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
         return ngx_http_sendfile_fallback_text(to, code);
     }
 
-    if (ctx->failure != NGX_HTTP_SENDFILE_ON_METHOD
-        && !(slcf->fallback_on & ctx->failure))
+    if (ctx->outcome.failure != NGX_HTTP_SENDFILE_ON_METHOD
+        && !(slcf->fallback_on & ctx->outcome.failure))
     {
         return NGX_HTTP_SENDFILE_FALLBACK_OFF;
     }
@@ -254,7 +254,7 @@ ngx_http_sendfile_fallback_args(ngx_http_request_t *r, ngx_str_t *args)
 static void
 ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_str_set(&ctx->source, "app");
+    ngx_str_set(&ctx->outcome.source, "app");
     ctx->fallen = 1;
 }
 
@@ -300,20 +300,20 @@ ngx_http_sendfile_log_failure(ngx_http_request_t *r,
         url = ctx->store->url;
     }
 
-    if (ctx->target.path.len) {
-        path.data = (u_char *) ctx->target.path.data;
-        path.len = ctx->target.path.len;
+    if (ctx->outcome.target.path.len) {
+        path.data = (u_char *) ctx->outcome.target.path.data;
+        path.len = ctx->outcome.target.path.len;
     }
 
     len = ngx_http_sendfile_log_text(key, &ctx->key);
 
-    ngx_log_error(level, log, ctx->err,
+    ngx_log_error(level, log, ctx->outcome.err,
                   "http_sendfile: key \"%*s\"%s%V%s%V: %s%s%s, %s%*s",
                   len, key,
                   url.len ? " in " : "", &url,
                   path.len ? ", file " : "", &path,
-                  ctx->reason, ctx->detail ? ": " : "",
-                  ctx->detail ? ctx->detail : "",
+                  ctx->outcome.reason, ctx->outcome.detail ? ": " : "",
+                  ctx->outcome.detail ? ctx->outcome.detail : "",
                   done, (size_t) (p - where), where);
 }
 
@@ -326,7 +326,7 @@ ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
 {
     ngx_http_core_loc_conf_t  *clcf;
 
-    switch (ctx->failure) {
+    switch (ctx->outcome.failure) {
 
     case NGX_HTTP_SENDFILE_ON_MISS:
     case NGX_HTTP_SENDFILE_ON_METHOD:

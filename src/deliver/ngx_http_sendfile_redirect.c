@@ -26,6 +26,7 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     u_char     *p;
     ngx_int_t   rc;
     ngx_str_t   uri, args, prefix;
+    nsf_str_t  *path;
 
     rc = ngx_http_sendfile_redirect_prefix(r, ctx, slcf, &prefix);
 
@@ -33,7 +34,9 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return rc;
     }
 
-    uri.data = ngx_pnalloc(r->pool, prefix.len + 1 + ctx->target.path.len);
+    path = &ctx->outcome.target.path;
+
+    uri.data = ngx_pnalloc(r->pool, prefix.len + 1 + path->len);
     if (uri.data == NULL) {
         return NGX_ERROR;
     }
@@ -44,7 +47,7 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         *p++ = '/';
     }
 
-    p = ngx_cpymem(p, ctx->target.path.data, ctx->target.path.len);
+    p = ngx_cpymem(p, path->data, path->len);
 
     uri.len = p - uri.data;
 

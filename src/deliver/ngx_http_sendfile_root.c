@@ -4,7 +4,7 @@
  *
  * A worker keeps the directories that it serves from open.  A path that is
  * given up for another one (the "current" link of a deployment) is noticed
- * within a second.
+ * within a second, and after any purge at once.
  */
 
 
@@ -59,11 +59,12 @@ typedef struct {
     ngx_file_uniq_t        uniq;
     dev_t                  dev;
     time_t                 checked;
+    ngx_atomic_uint_t      generation;
 } ngx_http_sendfile_root_t;
 
 
 static ngx_http_sendfile_root_t *ngx_http_sendfile_root_get(ngx_str_t *root,
-    ngx_err_t *err, ngx_log_t *log);
+    ngx_atomic_uint_t generation, ngx_err_t *err, ngx_log_t *log);
 static ngx_http_sendfile_root_t *ngx_http_sendfile_root_find(ngx_str_t *root,
     ngx_log_t *log);
 static ngx_int_t ngx_http_sendfile_root_reopen(ngx_http_sendfile_root_t *rt,
@@ -91,13 +92,13 @@ static ngx_uint_t         ngx_http_sendfile_no_openat2;
 
 ngx_fd_t
 ngx_http_sendfile_root_open(ngx_str_t *root, ngx_str_t *path,
-    ngx_uint_t symlinks, ngx_file_info_t *fi, const char **reason,
-    ngx_err_t *err, ngx_log_t *log)
+    ngx_uint_t symlinks, ngx_atomic_uint_t generation, ngx_file_info_t *fi,
+    const char **reason, ngx_err_t *err, ngx_log_t *log)
 {
     ngx_fd_t                   fd;
     ngx_http_sendfile_root_t  *rt;
 
-    rt = ngx_http_sendfile_root_get(root, err, log);
+    rt = ngx_http_sendfile_root_get(root, generation, err, log);
 
     if (rt == NULL) {
         *reason = "cannot open root";
@@ -153,7 +154,8 @@ ngx_http_sendfile_root_open(ngx_str_t *root, ngx_str_t *path,
 
 
 static ngx_http_sendfile_root_t *
-ngx_http_sendfile_root_get(ngx_str_t *root, ngx_err_t *err, ngx_log_t *log)
+ngx_http_sendfile_root_get(ngx_str_t *root, ngx_atomic_uint_t generation,
+    ngx_err_t *err, ngx_log_t *log)
 {
     ngx_http_sendfile_root_t  *rt;
 
@@ -164,7 +166,12 @@ ngx_http_sendfile_root_get(ngx_str_t *root, ngx_err_t *err, ngx_log_t *log)
         return NULL;
     }
 
-    if (rt->fd != NGX_INVALID_FILE && rt->checked == ngx_time()) {
+    /* a file that is read through it is not of a later generation than it */
+
+    if (rt->fd != NGX_INVALID_FILE
+        && rt->checked == ngx_time()
+        && rt->generation >= generation)
+    {
         return rt;
     }
 
@@ -173,6 +180,7 @@ ngx_http_sendfile_root_get(ngx_str_t *root, ngx_err_t *err, ngx_log_t *log)
     }
 
     rt->checked = ngx_time();
+    rt->generation = generation;
 
     return rt;
 }

@@ -17,6 +17,7 @@ static size_t nsf_lifetime_name_end(const nsf_str_t *s, size_t i);
 static size_t nsf_lifetime_value_end(const nsf_str_t *s, size_t i);
 static void nsf_lifetime_trim(nsf_str_t *s);
 static int nsf_lifetime_is(const nsf_str_t *s, const char *name);
+static int nsf_lifetime_known(const nsf_lifetime_t *l, const nsf_str_t *name);
 
 
 void
@@ -25,6 +26,7 @@ nsf_lifetime_init(nsf_lifetime_t *l)
     memset(l, 0, sizeof(nsf_lifetime_t));
 
     l->accel = NSF_LIFETIME_NONE;
+    l->accel_at = NSF_LIFETIME_NONE;
     l->s_maxage = NSF_LIFETIME_NONE;
     l->max_age = NSF_LIFETIME_NONE;
     l->expires = NSF_LIFETIME_NONE;
@@ -138,7 +140,13 @@ nsf_lifetime_directive(nsf_lifetime_t *l, const nsf_str_t *name,
     } else if (nsf_lifetime_is(name, "public")) {
         l->is_public = 1;
 
+    } else if (nsf_lifetime_is(name, "must-revalidate")
+               || nsf_lifetime_is(name, "proxy-revalidate"))
+    {
+        l->revalidate = 1;
+
     } else if (nsf_lifetime_is(name, "s-maxage")) {
+        l->revalidate = 1;
         seconds = nsf_lifetime_number(number.data, number.len);
         nsf_lifetime_shorter(&l->s_maxage, seconds < 0 ? 0 : seconds);
 
@@ -172,7 +180,7 @@ nsf_lifetime_accel(nsf_lifetime_t *l, const nsf_str_t *value, int64_t now)
     for (i = 1; i < s.len; i++) {
 
         if (s.data[i] < '0' || s.data[i] > '9' || i > 15) {
-            nsf_lifetime_shorter(&l->accel, 0);
+            nsf_lifetime_shorter(&l->accel_at, 0);
             return;
         }
 
@@ -188,7 +196,7 @@ nsf_lifetime_accel(nsf_lifetime_t *l, const nsf_str_t *value, int64_t now)
         seconds = NSF_LIFETIME_MAX;
     }
 
-    nsf_lifetime_shorter(&l->accel, seconds);
+    nsf_lifetime_shorter(&l->accel_at, seconds);
 }
 
 
@@ -210,10 +218,46 @@ nsf_lifetime_vary(nsf_lifetime_t *l, const nsf_str_t *value)
         name.len = end - i;
         nsf_lifetime_trim(&name);
 
-        if (name.len != 0 && !nsf_lifetime_is(&name, "Accept-Encoding")) {
+        if (name.len != 0 && !nsf_lifetime_known(l, &name)) {
             l->varies = 1;
         }
     }
+}
+
+
+static int
+nsf_lifetime_known(const nsf_lifetime_t *l, const nsf_str_t *name)
+{
+    size_t         i, j;
+    unsigned char  c;
+
+    for (i = 0; i < l->nknown; i++) {
+
+        if (l->known[i].len != name->len) {
+            continue;
+        }
+
+        for (j = 0; j < name->len; j++) {
+            c = name->data[j];
+
+            if (c >= 'A' && c <= 'Z') {
+                c |= 0x20;
+
+            } else if (c == '-') {
+                c = '_';
+            }
+
+            if (c != l->known[i].data[j]) {
+                break;
+            }
+        }
+
+        if (j == name->len) {
+            return 1;
+        }
+    }
+
+    return 0;
 }
 
 
@@ -253,6 +297,40 @@ nsf_lifetime_expires(nsf_lifetime_t *l, int64_t time, int64_t now)
 }
 
 
+/* a date in the future says nothing */
+
+void
+nsf_lifetime_date(nsf_lifetime_t *l, int64_t time, int64_t now)
+{
+    int64_t  seconds;
+
+    if (time < 0 || time >= now) {
+        return;
+    }
+
+    seconds = now - time;
+
+    if (seconds > NSF_LIFETIME_MAX) {
+        seconds = NSF_LIFETIME_MAX;
+    }
+
+    if (l->apparent < seconds) {
+        l->apparent = seconds;
+    }
+}
+
+
+int64_t
+nsf_lifetime_initial_age(const nsf_lifetime_t *l)
+{
+    int64_t  corrected;
+
+    corrected = l->age + l->delay;
+
+    return (l->apparent > corrected) ? l->apparent : corrected;
+}
+
+
 /*
  * X-Accel-Expires is said to us, and overrides what is said to browsers and
  * caches beyond; but "no-store" is an order.
@@ -261,6 +339,8 @@ nsf_lifetime_expires(nsf_lifetime_t *l, int64_t time, int64_t now)
 const char *
 nsf_lifetime(const nsf_lifetime_t *l, int64_t *seconds)
 {
+    int64_t  age;
+
     if (l->no_store) {
         return "no-store";
     }
@@ -277,9 +357,20 @@ nsf_lifetime(const nsf_lifetime_t *l, int64_t *seconds)
         return "Authorization, and not public";
     }
 
-    if (l->accel != NSF_LIFETIME_NONE) {
-        *seconds = l->accel;
-        return (*seconds > 0) ? NULL : "X-Accel-Expires is 0";
+    age = nsf_lifetime_initial_age(l);
+
+    if (l->accel == 0 || l->accel_at == 0) {
+        return "X-Accel-Expires is 0";
+    }
+
+    if (l->accel != NSF_LIFETIME_NONE || l->accel_at != NSF_LIFETIME_NONE) {
+        *seconds = l->accel_at;
+
+        if (l->accel != NSF_LIFETIME_NONE) {
+            nsf_lifetime_shorter(seconds, l->accel - age);
+        }
+
+        return (*seconds > 0) ? NULL : "lifetime is over";
     }
 
     if (l->is_private) {
@@ -300,13 +391,16 @@ nsf_lifetime(const nsf_lifetime_t *l, int64_t *seconds)
         *seconds = l->max_age;
 
     } else if (l->expires != NSF_LIFETIME_NONE) {
-        *seconds = l->expires;
+
+        /* less Date, and not less the time now */
+
+        *seconds = l->expires ? l->expires + l->apparent : 0;
 
     } else {
         return "no lifetime";
     }
 
-    *seconds -= l->age;
+    *seconds -= age;
 
     return (*seconds > 0) ? NULL : "lifetime is over";
 }

@@ -29,11 +29,13 @@
  */
 
 typedef struct {
-    int64_t               accel;     /* X-Accel-Expires */
+    int64_t               accel;     /* X-Accel-Expires: seconds */
+    int64_t               accel_at;  /* the same, less the time now */
     int64_t               s_maxage;
     int64_t               max_age;
     int64_t               expires;   /* Expires, less the time now */
     int64_t               age;
+    int64_t               apparent;  /* the time now, less Date */
     unsigned              is_public:1;
     unsigned              is_private:1;
     unsigned              no_store:1;
@@ -41,8 +43,16 @@ typedef struct {
     unsigned              set_cookie:1;
     unsigned              varies:1;
 
-    /* of the request */
+    /* must-revalidate, proxy-revalidate, s-maxage: no day longer */
+    unsigned              revalidate:1;
+
+    /* of the request: it had Authorization, seconds that the answer took */
     unsigned              authorization:1;
+    int64_t               delay;
+
+    /* names of headers that Vary may have, lower case and "_" for "-" */
+    const nsf_str_t      *known;
+    size_t                nknown;
 } nsf_lifetime_t;
 
 
@@ -53,8 +63,8 @@ void nsf_lifetime_init(nsf_lifetime_t *l);
  * Each takes one line's value.  Cache-Control: a list of directives; of those
  * that restrict, one with a list of header names counts as one without, and
  * quotes that do not end as no-store.
- * X-Accel-Expires: seconds, or "@" and a Unix time.  Vary: any name but
- * Accept-Encoding.  Age: seconds.  A number that is none is 0, but as an age
+ * X-Accel-Expires: seconds, or "@" and a Unix time.  Vary: any name that is
+ * not known.  Age: seconds.  A number that is none is 0, but as an age
  * NSF_LIFETIME_MAX.
  */
 
@@ -64,9 +74,15 @@ void nsf_lifetime_accel(nsf_lifetime_t *l, const nsf_str_t *value,
 void nsf_lifetime_vary(nsf_lifetime_t *l, const nsf_str_t *value);
 void nsf_lifetime_age(nsf_lifetime_t *l, const nsf_str_t *value);
 
-/* Expires, already parsed; negative if it is no date */
+/* Expires and Date, already parsed; negative if it is no date */
 
 void nsf_lifetime_expires(nsf_lifetime_t *l, int64_t time, int64_t now);
+void nsf_lifetime_date(nsf_lifetime_t *l, int64_t time, int64_t now);
+
+
+/* how old the answer is already, in seconds: RFC 9111, 4.2.3 */
+
+int64_t nsf_lifetime_initial_age(const nsf_lifetime_t *l);
 
 
 /*

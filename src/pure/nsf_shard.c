@@ -11,7 +11,7 @@
 
 
 #define NSF_SHARD_MAGIC    UINT64_C(0x3164726168736e1a)
-#define NSF_SHARD_VERSION  1
+#define NSF_SHARD_VERSION  2
 
 /* bytes of ring for one bucket, and buckets at least */
 
@@ -190,18 +190,6 @@ nsf_shard_round(size_t size)
 }
 
 
-uint32_t
-nsf_shard_token(const nsf_shard_t *sh, uint64_t hash)
-{
-    uint32_t  all, one;
-
-    all = __atomic_load_n(&sh->head->purges_all, __ATOMIC_ACQUIRE);
-    one = __atomic_load_n(nsf_shard_slot(sh, hash), __ATOMIC_ACQUIRE);
-
-    return all + one;
-}
-
-
 void
 nsf_shard_stat(const nsf_shard_t *sh, nsf_shard_stat_t *st)
 {
@@ -334,7 +322,8 @@ nsf_shard_read(const nsf_shard_t *sh, const nsf_shard_key_t *key,
     v->len = len;
     v->valid = times.valid;
     v->limit = times.limit;
-    v->mark = times.mark;
+    v->generation = times.generation;
+    v->claimed = times.claimed;
     v->negative = (negative != 0);
 
     /* negative ones are not moved when they get old */

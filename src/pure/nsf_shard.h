@@ -10,7 +10,7 @@
  *
  *     head | buckets | refs | ring of positive entries | ring of negative ones
  *
- * Entries are chained from the buckets by a hash of their key, and lie in
+ * Entries are chained from the buckets by a hash of their name, and lie in
  * a ring in the order in which they were written.  Room is made at the old
  * end: CLOCK, where an entry used since then is written anew at the young
  * end.  "refs" says which were used, by their place; it holds nothing else,
@@ -54,10 +54,7 @@ typedef struct {
 } nsf_shard_t;
 
 
-/*
- * What an entry is known by.  The hash, a keyed one, is of "key" alone:
- * a purge of a key finds it in every scope.
- */
+/* What an entry is known by.  The hash, a keyed one, is of both. */
 
 typedef struct {
     uint64_t              hash;
@@ -68,8 +65,9 @@ typedef struct {
 
 /*
  * Times are in milliseconds of the caller's clock.  From "valid" on the
- * entry is to be asked anew; from "limit" on (0: never) it is gone.  "mark"
- * is the caller's own.
+ * entry is to be asked anew; from "limit" on (0: never) it is gone.  Until
+ * "claimed" (0: nobody does) somebody is asking.  "generation" is the
+ * caller's own: when what the entry says was read.
  */
 
 typedef struct {
@@ -77,7 +75,8 @@ typedef struct {
     size_t                len;
     uint64_t              valid;
     uint64_t              limit;
-    uint64_t              mark;
+    uint64_t              generation;
+    uint64_t              claimed;
     unsigned              negative:1;
 } nsf_shard_value_t;
 
@@ -99,10 +98,7 @@ typedef enum {
     NSF_SHARD_MEMORY,
 
     /* put: longer than nsf_shard_max_entry(), not kept */
-    NSF_SHARD_TOO_LARGE,
-
-    /* put: the key was purged since the token was taken, not kept */
-    NSF_SHARD_PURGED
+    NSF_SHARD_TOO_LARGE
 } nsf_shard_rc_e;
 
 
@@ -160,52 +156,32 @@ nsf_shard_rc_e nsf_shard_get(const nsf_shard_t *sh,
     nsf_pool_t *pool);
 
 
-/*
- * To be taken before what is to be put is read, without a lock; any purge of
- * the key after that makes put() drop it.
- */
-
-uint32_t nsf_shard_token(const nsf_shard_t *sh, uint64_t hash);
-
-
 /* What follows is for a caller that has the lock. */
 
 
 /*
  * Keeps a copy of "v" in place of what was there.  The same bytes again
- * change only the times and the mark.  Makes room as it must: never fails
- * for want of it.
+ * change only the times and the generation.  Makes room as it must: never
+ * fails for want of it.
  */
 
 nsf_shard_rc_e nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key,
-    uint64_t now, const nsf_shard_value_t *v, uint32_t token);
+    uint64_t now, const nsf_shard_value_t *v);
 
 
 /*
- * Gives an entry another mark, if it still is the one with that "valid" and
- * the mark "before": 1, and of all that try only one has it.  Else 0.
+ * Claims an entry until then, or with 0 gives it back, if it still is the one
+ * that "v" was got from, with its "valid", "generation" and "claimed": 1, and
+ * of all that try only one has it.  Else 0.
  */
 
-int nsf_shard_mark(nsf_shard_t *sh, const nsf_shard_key_t *key,
-    uint64_t valid, uint64_t before, uint64_t mark);
+int nsf_shard_claim(nsf_shard_t *sh, const nsf_shard_key_t *key,
+    const nsf_shard_value_t *v, uint64_t until);
 
 
 /* Forgets one entry: 1 if it was there. */
 
 size_t nsf_shard_del(nsf_shard_t *sh, const nsf_shard_key_t *key);
-
-
-/*
- * Forgets a key in every scope, and makes the tokens taken for it worthless.
- * Returns how many entries there were.
- */
-
-size_t nsf_shard_purge(nsf_shard_t *sh, const nsf_shard_key_t *key);
-
-
-/* The same for all keys. */
-
-size_t nsf_shard_clear(nsf_shard_t *sh);
 
 
 /* Figures; without the lock they are of no one moment. */

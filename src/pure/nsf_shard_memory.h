@@ -26,8 +26,7 @@
 #include "nsf_arena.h"
 
 
-#define NSF_SHARD_SLOTS  64
-#define NSF_SHARD_LINE   64
+#define NSF_SHARD_LINE  64
 
 /* units of ring for one byte of "refs": the shortest useful entry has more */
 
@@ -55,12 +54,7 @@ struct nsf_shard_head_s {
 
     unsigned char         before[NSF_SHARD_LINE];
     nsf_shard_word_t      seq;
-    unsigned char         between[NSF_SHARD_LINE];
-
-    uint32_t              purges_all;
-    uint32_t              purges[NSF_SHARD_SLOTS];
-
-    unsigned char         after[NSF_SHARD_LINE + 4];
+    unsigned char         after[NSF_SHARD_LINE];
 
     /* writers only; the pairs: of positive entries, of negative ones */
 
@@ -78,7 +72,8 @@ struct nsf_shard_head_s {
 typedef struct {
     uint64_t              valid;
     uint64_t              limit;
-    uint64_t              mark;
+    uint64_t              generation;
+    uint64_t              claimed;
 } nsf_shard_times_t;
 
 
@@ -99,7 +94,7 @@ typedef struct {
 
 
 #define NSF_SHARD_HEADER        sizeof(nsf_shard_entry_t)
-#define NSF_SHARD_HEADER_UNITS  6
+#define NSF_SHARD_HEADER_UNITS  7
 
 typedef char  nsf_shard_header_is[NSF_SHARD_HEADER
                                   == NSF_SHARD_HEADER_UNITS * NSF_ARENA_UNIT
@@ -130,13 +125,6 @@ static inline unsigned char *
 nsf_shard_ref(const nsf_shard_t *sh, uint32_t offset)
 {
     return &sh->refs[offset / NSF_SHARD_REF];
-}
-
-
-static inline uint32_t *
-nsf_shard_slot(const nsf_shard_t *sh, uint64_t hash)
-{
-    return &sh->head->purges[nsf_shard_hash(hash) % NSF_SHARD_SLOTS];
 }
 
 

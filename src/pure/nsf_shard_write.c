@@ -55,21 +55,15 @@ static uint32_t *nsf_shard_find(const nsf_shard_t *sh,
     const nsf_shard_key_t *key, unsigned *depth);
 static uint32_t *nsf_shard_link(const nsf_shard_t *sh, uint32_t hash,
     uint32_t offset, unsigned depth);
-static int nsf_shard_is(const nsf_shard_entry_t *e, uint32_t hash,
-    const nsf_str_t *scope, const nsf_str_t *key);
+static int nsf_shard_is(const nsf_shard_entry_t *e,
+    const nsf_shard_key_t *key, uint32_t hash);
 
 
 nsf_shard_rc_e
 nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t now,
-    const nsf_shard_value_t *v, uint32_t token)
+    const nsf_shard_value_t *v)
 {
     nsf_shard_rc_e  rc;
-
-    /* before a recovery, which would make any token worthless */
-
-    if (token != nsf_shard_token(sh, key->hash)) {
-        return NSF_SHARD_PURGED;
-    }
 
     if (nsf_shard_need(sh, key, v) == 0) {
 
@@ -96,8 +90,8 @@ nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t now,
 
 
 int
-nsf_shard_mark(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t valid,
-    uint64_t before, uint64_t mark)
+nsf_shard_claim(nsf_shard_t *sh, const nsf_shard_key_t *key,
+    const nsf_shard_value_t *v, uint64_t until)
 {
     int                 rc;
     uint32_t           *link;
@@ -119,8 +113,11 @@ nsf_shard_mark(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t valid,
         e = nsf_shard_at(sh, *link);
         memcpy(&times, &e->times, sizeof(nsf_shard_times_t));
 
-        if (times.valid == valid && times.mark == before) {
-            times.mark = mark;
+        if (times.valid == v->valid
+            && times.generation == v->generation
+            && times.claimed == v->claimed)
+        {
+            times.claimed = until;
 
             nsf_shard_open(sh);
             memcpy(&e->times, &times, sizeof(nsf_shard_times_t));
@@ -156,69 +153,6 @@ nsf_shard_del(nsf_shard_t *sh, const nsf_shard_key_t *key)
         nsf_shard_unlink(sh, link);
         n = 1;
     }
-
-    nsf_shard_end(sh);
-
-    return n;
-}
-
-
-size_t
-nsf_shard_purge(nsf_shard_t *sh, const nsf_shard_key_t *key)
-{
-    size_t              n;
-    uint32_t            hash, *link, *slot;
-    unsigned            depth;
-    nsf_shard_entry_t  *e;
-
-    n = 0;
-    hash = nsf_shard_hash(key->hash);
-
-    nsf_shard_begin(sh);
-
-    slot = nsf_shard_slot(sh, key->hash);
-    __atomic_store_n(slot, *slot + 1, __ATOMIC_RELEASE);
-
-    link = &sh->buckets[hash & sh->mask];
-
-    for (depth = 0; *link != 0; depth++) {
-        e = nsf_shard_entry(sh, *link);
-
-        if (e == NULL || depth == NSF_SHARD_MAX_CHAIN) {
-            nsf_shard_recover(sh);
-            break;
-        }
-
-        if (nsf_shard_is(e, hash, NULL, &key->key)) {
-            nsf_shard_unlink(sh, link);
-            n++;
-            continue;
-        }
-
-        link = &e->next;
-    }
-
-    nsf_shard_end(sh);
-
-    return n;
-}
-
-
-size_t
-nsf_shard_clear(nsf_shard_t *sh)
-{
-    size_t             n;
-    nsf_shard_head_t  *head;
-
-    head = sh->head;
-
-    nsf_shard_begin(sh);
-
-    n = head->entries[0] + head->entries[1];
-
-    __atomic_store_n(&head->purges_all, head->purges_all + 1,
-                     __ATOMIC_RELEASE);
-    nsf_shard_reset(sh);
 
     nsf_shard_end(sh);
 
@@ -290,8 +224,6 @@ nsf_shard_recover(nsf_shard_t *sh)
     head = sh->head;
 
     nsf_shard_store(&head->recovered, head->recovered + 1);
-    __atomic_store_n(&head->purges_all, head->purges_all + 1,
-                     __ATOMIC_RELEASE);
 
     nsf_shard_reset(sh);
 }
@@ -416,7 +348,8 @@ nsf_shard_renew(nsf_shard_t *sh, uint32_t offset, const nsf_shard_value_t *v)
 
     times.valid = v->valid;
     times.limit = v->limit;
-    times.mark = v->mark;
+    times.generation = v->generation;
+    times.claimed = v->claimed;
 
     nsf_shard_open(sh);
     memcpy(&e->times, &times, sizeof(nsf_shard_times_t));
@@ -509,7 +442,8 @@ nsf_shard_write(nsf_shard_t *sh, const nsf_shard_key_t *key,
     e->unused = 0;
     e->times.valid = v->valid;
     e->times.limit = v->limit;
-    e->times.mark = v->mark;
+    e->times.generation = v->generation;
+    e->times.claimed = v->claimed;
 
     p = (unsigned char *) (e + 1);
 
@@ -778,7 +712,7 @@ nsf_shard_find(const nsf_shard_t *sh, const nsf_shard_key_t *key,
             return NULL;
         }
 
-        if (nsf_shard_is(e, hash, &key->scope, &key->key)) {
+        if (nsf_shard_is(e, key, hash)) {
             break;
         }
 
@@ -826,20 +760,19 @@ nsf_shard_link(const nsf_shard_t *sh, uint32_t hash, uint32_t offset,
 }
 
 
-/* for a writer; "scope" NULL: any */
+/* for a writer, that is, the entry does not change */
 
 static int
-nsf_shard_is(const nsf_shard_entry_t *e, uint32_t hash,
-    const nsf_str_t *scope, const nsf_str_t *key)
+nsf_shard_is(const nsf_shard_entry_t *e, const nsf_shard_key_t *key,
+    uint32_t hash)
 {
     const unsigned char  *p;
 
     p = (const unsigned char *) (e + 1);
 
     return e->hash == hash
-           && e->key_len == key->len
-           && nsf_shard_same(p + e->block.len, key->data, key->len)
-           && (scope == NULL
-               || (e->block.len == scope->len
-                   && nsf_shard_same(p, scope->data, scope->len)));
+           && e->block.len == key->scope.len
+           && e->key_len == key->key.len
+           && nsf_shard_same(p + e->block.len, key->key.data, e->key_len)
+           && nsf_shard_same(p, key->scope.data, e->block.len);
 }

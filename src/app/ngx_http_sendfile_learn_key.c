@@ -1,0 +1,274 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * What an answer is for: http_sendfile_learn_key says it.  Beside that counts
+ * where it was learned, and nothing else.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_sendfile_learn.h"
+#include "nsf_key.h"
+
+
+static ngx_int_t ngx_http_sendfile_learn_host(ngx_http_request_t *r,
+    ngx_str_t *host);
+static ngx_int_t ngx_http_sendfile_learn_join(ngx_http_request_t *r,
+    ngx_str_t *host, ngx_str_t *url);
+static ngx_int_t ngx_http_sendfile_learn_id(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *id);
+static ngx_int_t ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope);
+
+
+ngx_int_t
+ngx_http_sendfile_learn_key(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_learn_t *learn)
+{
+    ngx_int_t   rc;
+    ngx_str_t  *key, host;
+
+    rc = ngx_http_sendfile_learn_host(r, &host);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    key = &learn->key;
+
+    rc = slcf->learn_key ? ngx_http_complex_value(r, slcf->learn_key, key)
+                         : ngx_http_sendfile_learn_join(r, &host, key);
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_sendfile_learn_id(r, ctx, slcf, &learn->id) != NGX_OK
+        || ngx_http_sendfile_learn_scope(r, slcf, &host, &learn->name.scope)
+           != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    if (key->len == 0
+        || key->len > NSF_SHARD_MAX_NAME
+        || learn->name.scope.len > NSF_SHARD_MAX_NAME)
+    {
+        return NGX_DECLINED;
+    }
+
+    learn->name.key.data = key->data;
+    learn->name.key.len = key->len;
+
+    ngx_http_sendfile_zone_hash(learn->zone, &learn->name);
+
+    ngx_http_sendfile_ctx_subject(r, ctx, key);
+
+    if (learn->id.len) {
+        ngx_http_sendfile_ctx_subject(r, ctx, &learn->id);
+    }
+
+    return NGX_OK;
+}
+
+
+/* with the request line as the client has sent it, whatever was made of it */
+
+ngx_int_t
+ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url)
+{
+    ngx_int_t  rc;
+    ngx_str_t  host;
+
+    rc = ngx_http_sendfile_learn_host(r, &host);
+
+    return (rc == NGX_OK) ? ngx_http_sendfile_learn_join(r, &host, url) : rc;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
+    ngx_str_t *url)
+{
+    u_char     *p;
+    ngx_str_t   scheme;
+
+    ngx_str_set(&scheme, "http://");
+
+#if (NGX_HTTP_SSL)
+    if (r->connection->ssl) {
+        ngx_str_set(&scheme, "https://");
+    }
+#endif
+
+    url->len = scheme.len + host->len + r->unparsed_uri.len;
+
+    url->data = ngx_pnalloc(r->pool, url->len);
+    if (url->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    p = ngx_cpymem(url->data, scheme.data, scheme.len);
+
+    /* the data of an empty string may be NULL */
+
+    if (host->len) {
+        p = ngx_cpymem(p, host->data, host->len);
+    }
+
+    ngx_memcpy(p, r->unparsed_uri.data, r->unparsed_uri.len);
+
+    return NGX_OK;
+}
+
+
+/*
+ * The header Host as it came, or $host where a protocol has none.
+ * NGX_DECLINED: there are several, of which nginx before 1.23 takes the first,
+ * and an application may take another.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
+{
+    ngx_uint_t        i, n;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *h;
+
+    n = 0;
+    *host = r->headers_in.server;
+
+    for (part = &r->headers_in.headers.part; part; part = part->next) {
+
+        h = part->elts;
+
+        for (i = 0; i < part->nelts; i++) {
+
+            if (h[i].key.len == 4
+                && ngx_strncasecmp(h[i].key.data, (u_char *) "host", 4) == 0)
+            {
+                n++;
+
+                if (h[i].value.len) {
+                    *host = h[i].value;
+                }
+            }
+        }
+    }
+
+    return (n > 1) ? NGX_DECLINED : NGX_OK;
+}
+
+
+/*
+ * Whose purge takes the answer back: the location's key, or, where a rewrite
+ * has left none, the ID in the request line.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_learn_id(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_str_t *id)
+{
+    u_char               *last;
+    ngx_int_t             rc;
+    ngx_str_t             key;
+    const unsigned char  *p;
+
+    ngx_http_sendfile_id(r, id);
+
+    if (!ctx->looked_up) {
+        ctx->id = *id;
+    }
+
+    rc = ngx_http_sendfile_key(r, slcf, id, &key);
+
+    if (rc == NGX_ERROR) {
+        return NGX_ERROR;
+    }
+
+    if (rc == NGX_OK && nsf_key_check(key.data, key.len) == NULL) {
+
+        if (!ctx->looked_up) {
+            ctx->key = key;
+        }
+
+        *id = key;
+
+        return NGX_OK;
+    }
+
+    last = ngx_strlchr(r->unparsed_uri.data,
+                       r->unparsed_uri.data + r->unparsed_uri.len, '?');
+
+    if (last == NULL) {
+        last = r->unparsed_uri.data + r->unparsed_uri.len;
+    }
+
+    p = r->unparsed_uri.data;
+
+    id->len = nsf_id_from_uri(p, last - p, &p);
+    id->data = (u_char *) p;
+
+    return NGX_OK;
+}
+
+
+/*
+ * The server, the location, the socket that was asked; and the host of an
+ * absolute URI if it is another, for nginx goes by that, and an application
+ * may go by Host.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope)
+{
+    u_char            *p;
+    ngx_str_t          server;
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_str_null(&server);
+
+    if (slcf->learn_key == NULL && r->host_start && r->host_end) {
+        server = r->headers_in.server;
+
+        if (server.len == host->len
+            && ngx_strncasecmp(server.data, host->data, server.len) == 0)
+        {
+            server.len = 0;
+        }
+    }
+
+    scope->len = sizeof("learned") + slcf->where.len
+                 + 1 + server.len
+                 + 1 + c->local_socklen;
+
+    p = ngx_pnalloc(r->pool, scope->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    scope->data = p;
+
+    p = ngx_cpymem(p, "learned", sizeof("learned"));
+    p = ngx_cpymem(p, slcf->where.data, slcf->where.len);
+    *p++ = '\0';
+
+    if (server.len) {
+        p = ngx_cpymem(p, server.data, server.len);
+    }
+
+    *p++ = '\0';
+    ngx_memcpy(p, c->local_sockaddr, c->local_socklen);
+
+    return NGX_OK;
+}

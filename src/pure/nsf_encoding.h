@@ -1,0 +1,36 @@
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * The one of three encodings that a client is for: RFC 9110, 12.5.3.
+ */
+
+
+#ifndef _NSF_ENCODING_H_INCLUDED_
+#define _NSF_ENCODING_H_INCLUDED_
+
+
+#include "nsf.h"
+
+
+/* what Accept-Encoding has said; weights in thousandths, 0: not acceptable */
+
+typedef struct {
+    unsigned              br;
+    unsigned              gzip;
+} nsf_encoding_t;
+
+
+/* one line's value; what is said twice counts as it was said last */
+
+void nsf_encoding_line(nsf_encoding_t *e, const nsf_str_t *value);
+
+
+/*
+ * "br" for who takes it, and not gzip rather than it; else "gzip" for who
+ * takes that; else nothing.  "*" is nothing, too: no client depends on it.
+ */
+
+const char *nsf_encoding(const nsf_encoding_t *e);
+
+
+#endif /* _NSF_ENCODING_H_INCLUDED_ */
