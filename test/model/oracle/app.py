@@ -88,7 +88,7 @@ def unshared(chance: random.Random, place: Place) -> Headers:
     if place.ignore:
         # X-Accel-Expires and Expires are not heard there
         policies = policies[:2] + policies[6:8]
-    if headers := sorted(place.vary()):
+    if headers := sorted(h for h in place.vary() if not place.names(h)):
         line = ("Vary", ", ".join(headers))
         policies += 3 * [
             [("X-Accel-Expires", str(n)), line],
@@ -145,7 +145,7 @@ class Application:
             name = name.lower().replace("_", "-")
             if name == "x-oracle":
                 found = int(value)
-            if name.startswith(SECRET):
+            if name.startswith(SECRET) and self.role != "auth":
                 self.world.trouble.append(
                     f"the application sees {name}: {value} of {request.target}"
                 )

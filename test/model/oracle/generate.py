@@ -257,9 +257,6 @@ class Generator:
         by = place.by - {"user", "auth", "encoding", "language"} | {"vip"}
         vip = replace(place, role="vip", by=by, key=key, in_if=True)
         inner = self.passes("vip", protocol)
-        if place.ignore:
-            words = " ".join(sorted(place.ignore))
-            inner = f"{PREFIXES[protocol]}_ignore_headers {words}; {inner}"
         text = (
             f"location /{name}/ {{\n{self.settings(place, protocol)}\n"
             f"        if ($cookie_vip) {{ {said} {inner} }}\n}}"

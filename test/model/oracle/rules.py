@@ -763,7 +763,7 @@ class Model:
                 continue
             if self._was_down(sent, lookup) and status in (502, 504):
                 return "error"
-            idle = status == 404 and route.kind in NO_HANDLER
+            idle = status in (404, 405) and route.kind in NO_HANDLER
             if idle and not self._keys(sent, lookup):
                 return "missing"
             if status in (404, 405) and not lookup.fallback:

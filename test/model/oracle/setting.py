@@ -137,8 +137,8 @@ class Place:
             value = str(getattr(who, name))
             if name == "encoding" and "$http_accept_encoding" not in self.key:
                 value = accepted(value)
-            if name == "host" and not self.key and who.authority:
-                value += "|" + who.authority
+            if name == "host" and not self.key:
+                value += who.other_host
             parts.append(f"{name}={value}")
         return safe(",".join(parts))
 
@@ -190,11 +190,11 @@ class Place:
         """Return what an answer to somebody is learned for."""
         if self.key:
             return expand(self.key, who, target)
-        return expand(DEFAULT_KEY, who, target) + " " + who.authority
+        return expand(DEFAULT_KEY, who, target) + who.other_host
 
     def url(self, who: Who, target: str) -> str:
         """Return the URL that a purge names the answer by, if there is one."""
-        return "" if self.key or who.authority else expand(DEFAULT_KEY, who, target)
+        return "" if self.key or who.other_host else expand(DEFAULT_KEY, who, target)
 
     def ident(self, who: Who, target: str) -> str:
         """Return the ID that a purge names the answer by, or empty."""

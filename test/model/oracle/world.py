@@ -46,6 +46,11 @@ class Who:
     encoding: str
     language: str
 
+    @property
+    def other_host(self) -> str:
+        """The host of an absolute URI, if it is not that of the header."""
+        return f"|{self.authority}" if self.authority not in ("", self.host) else ""
+
 
 @dataclass
 class Sent:
