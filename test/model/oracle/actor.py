@@ -15,8 +15,9 @@ from lib.memcached import Memcached
 from lib.nginx import Nginx
 from lib.wait import wait_until
 
-from .clients import IDENTS, TENANTS
+from .clients import IDENTS
 from .files import Span
+from .generate import TENANTS
 from .setting import Route
 from .world import Purged, World
 

@@ -211,7 +211,7 @@ class Application:
         share = place.shareable()
         if share and "auth" in place.by and chance.random() < 0.5:
             lines = [("X-Accel-Expires", "60")]
-        elif share and "auth" not in place.by and chance.random() < 0.75:
+        elif share and "auth" not in place.by and chance.random() < 0.85:
             lines = shared(chance, place)
         else:
             lines = unshared(chance, place)

@@ -17,7 +17,7 @@ from .files import ALWAYS, Stored
 from .generate import Features, Generator
 from .rules import Model
 from .setting import Route
-from .world import World
+from .world import Who, World
 
 CONF = """\
 %%LOAD%%
@@ -327,6 +327,7 @@ class Case:
                 if due:
                     actor.act()
 
+        last: list[tuple[str, Who]] = []
         clients = [
             Client(
                 self.world,
@@ -335,6 +336,7 @@ class Case:
                 actor.nginx.port_of,
                 routes,
                 act,
+                last,
             )
             for n in range(1 if alone else 4)
         ]

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 
 from lib.client import Connection, ConnectionClosed
 
+from .generate import TENANTS
 from .setting import Route, cookies
 from .world import Sent, Who, World
 
-TENANTS = ("acme", "globex")
 IDENTS = ("1", "2", "7")
 ARGUMENTS = ("", "", "", "", "", "id=7", "v=2&w=3")
 USERS = ("", "", "alice", "bob", "mallory")
@@ -46,6 +46,7 @@ class Client:
         port: returns a port's number.
         routes: what it may ask for.
         act: called before each step; may do something to the world.
+        last: what was asked, by others as well.
     """
 
     world: World
@@ -54,9 +55,9 @@ class Client:
     port: Callable[[str], int]
     routes: tuple[str, ...]
     act: Callable[[], None]
+    last: list[tuple[str, Who]]
     _tags: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
     _connections: dict[str, tuple[Connection, float]] = field(default_factory=dict)
-    _last: list[tuple[str, Who]] = field(default_factory=list)
 
     def run(self, number: int) -> None:
         """Send so many requests.
@@ -106,9 +107,9 @@ class Client:
     def _next(self) -> tuple[Route, Who]:
         chance = self.chance
         routes, _ = self.world.configs[-1]
-        if self._last and chance.random() < 0.75:
+        if self.last and chance.random() < 0.75:
             # the same again, or somebody else for the same
-            name, who = chance.choice(self._last[-6:])
+            name, who = chance.choice(self.last[-8:])
             route = routes[name]
             other = self._who(route)
             changes = {
@@ -126,7 +127,7 @@ class Client:
         else:
             route = routes[chance.choice(self.routes)]
             who = self._who(route)
-        self._last.append((route.name, who))
+        self.last.append((route.name, who))
         return route, who
 
     # how

@@ -15,6 +15,7 @@ ACCEPT = (
     "http_sendfile_accept X-Sendfile X-Accel-Redirect;"
     " http_sendfile_allow %%FILES%%/plain; http_sendfile_allow %%FILES%%/current;"
 )
+TENANTS = ("acme", "globex")
 ZONES = ("za", "zb")
 
 # how the model's names are spelled in a configuration: where captures have them
@@ -145,6 +146,8 @@ class Generator:
             "rewrite_break": self.rewrite_break,
             "regex": self.regex,
             "ifs": self.ifs,
+            "ifs_set": self.ifs_set,
+            "nested": self.nested,
             "maps": self.maps,
             "error_own": self.error_own,
             "error_front": self.error_front,
@@ -270,6 +273,42 @@ class Generator:
             roles=lambda who: {"vip"} if who.vip else {"main"},
         )
 
+    def ifs_set(self, name: str) -> Route:
+        """Another application for some, in a variable that an ``if`` sets."""
+        place = self.place(key="")
+        place = replace(place, by=place.by | {"vip"})
+        vip = replace(place, role="vip", in_if=True)
+        main_to = self.passes("main", "http").split("http://")[1].rstrip(";")
+        vip_to = self.passes("vip", "http").split("http://")[1].rstrip(";")
+        settings = self.settings(place, "http")
+        settings = settings.replace(f"http://{main_to};", f"http://${name}b;")
+        text = (
+            f"location /{name}/ {{\n        set ${name}b {main_to};\n"
+            f"        if ($cookie_vip) {{ set ${name}b {vip_to}; }}\n{settings}\n}}"
+        )
+        return self._route(
+            name,
+            "ifs_set",
+            text,
+            place,
+            vip,
+            roles=lambda who: {"vip"} if who.vip else {"main"},
+        )
+
+    def nested(self, name: str) -> Route:
+        """Locations within a location, which inherit from it."""
+        place = self.place()
+        protocol = self.protocol()
+        passes = self.passes(place.role, protocol)
+        outer = self.settings(place, protocol).replace(passes, "")
+        other = self.chance.choice(TENANTS)
+        text = (
+            f"location /{name}/ {{\n{outer}\n"
+            f"        location ^~ /{name}/{other}/ {{ {passes} }}\n"
+            f"        location ~ ^/{name}/ {{ {passes} }}\n}}"
+        )
+        return self._route(name, "nested", text, place)
+
     def maps(self, name: str) -> Route:
         """Another application for some, chosen by a map."""
         place = self.place(key="")
@@ -347,7 +386,7 @@ class Generator:
     def cached(self, name: str) -> Route:
         """proxy_cache before the application."""
         place = self.place()
-        key = "$scheme$http_host$server_port$request_uri$http_cookie$http_authorization"
+        key = "$scheme$host$http_host$server_port$request_uri$http_cookie$http_authorization"
         more = (
             f'proxy_cache pages; proxy_cache_key "{key}$http_accept_language'
             '$http_accept_encoding"; proxy_cache_valid 404 1s;'
