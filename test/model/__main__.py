@@ -1,7 +1,7 @@
 """Ask the oracle: random nginxes, and whether each answer was allowed.
 
 usage: build/venv/bin/python test/model [--requests N] [--seed S] [--case K]
-           [--workers W] [--kinds plain,ifs,...]
+           [--workers W] [--kinds plain,ifs,... | guides]
 
 A case is one nginx with a random configuration. ``--seed`` and ``--case``
 repeat one. Which nginx is under test is said as for test/http: NGX_FLAVOUR,

@@ -43,6 +43,7 @@ class Actor:
         stores: by their names.
         variants: configurations to reload to: text and routes.
         url_purges: a purge may name a URL.
+        keys: of the stores, instead of IDs with and without a tenant.
         chain: what is done next, before anything random.
     """
 
@@ -52,6 +53,7 @@ class Actor:
     stores: dict[str, Store]
     variants: list[tuple[str, dict[str, Route]]]
     url_purges: bool
+    keys: tuple[str, ...] = ()
     reloads: int = 1
     chain: list[Callable[[], None]] = field(default_factory=list)
 
@@ -94,7 +96,10 @@ class Actor:
             self.world.purges.append(Purged(kind, what, span))
         self.world.done(f"purged {kind} {what}", what, "purge", begin=begin)
 
-    def _ident(self) -> str:
+    def ident(self) -> str:
+        """Return a key of a store."""
+        if self.keys:
+            return self.chance.choice(self.keys)
         ident = self.chance.choice(IDENTS)
         if self.chance.random() < 0.4:
             return f"{self.chance.choice(TENANTS)}:{ident}"
@@ -102,7 +107,7 @@ class Actor:
 
     def purge_id(self) -> None:
         """Purge an ID."""
-        what = self._ident()
+        what = self.ident()
         self._purge("id", what, f"/status/cache/{quote(what)}")
 
     def purge_all(self) -> None:
@@ -166,7 +171,7 @@ class Actor:
         store = self.chance.choice(sorted(self.stores))
         if self.world.down.get(store) and self.world.down[store][-1].end > 1e12:
             return
-        key = self._ident()
+        key = self.ident()
         if self.chance.random() < 0.2:
             found = self.world.records.get((store, key))
             if found and found[-1].path is not None:

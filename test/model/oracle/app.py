@@ -118,9 +118,14 @@ class Application:
     def answer(self, request: PeerRequest) -> Said:
         """Answer a request, and note it."""
         at = time.monotonic()
-        number = self._number(request)
+        number, forged = self._number(request)
         sent = self.world.sent[number]
         routes, _ = self.world.configs[-1]
+        # other locations, and guides that set it, pass such a header on
+        if forged and self.role != "auth" and routes[sent.route].guide is None:
+            self.world.trouble.append(
+                f"request {number}: the application sees {forged}"
+            )
         with self.world.lock:
             answered = Answered(
                 self.world.serial(),
@@ -139,17 +144,16 @@ class Application:
         answered.done = time.monotonic()
         return said
 
-    def _number(self, request: PeerRequest) -> int:
-        found = 0
+    def _number(self, request: PeerRequest) -> tuple[int, str]:
+        """Return which client's request it is, and a header to be removed."""
+        found, forged = 0, ""
         for name, value in request.headers:
             name = name.lower().replace("_", "-")
             if name == "x-oracle":
                 found = int(value)
-            if name.startswith(SECRET) and self.role != "auth":
-                self.world.trouble.append(
-                    f"the application sees {name}: {value} of {request.target}"
-                )
-        return found
+            if name.startswith(SECRET):
+                forged = f"{name}: {value}"
+        return found, forged
 
     def _decide(
         self, request: PeerRequest, sent: Sent, route: Route, answered: Answered
@@ -162,6 +166,12 @@ class Application:
             answered.label = "auth"
             answered.main = False
             return Said(answered.status, headers=teacher), 0.0
+        if route.guide is not None and (
+            request.target.partition("?")[0] in route.guide.checks
+        ):
+            good = allowed_in(who.user, "")
+            answered.main = False
+            return Said(204 if good else 403), 0.0
         place = self._place(route)
         data = None
         if route.page and self.role == "main" and who.tenant == "page":
@@ -237,7 +247,14 @@ class Application:
             header = ("X-Accel-Redirect", route.words[0])
             return self._said(answered, [*teacher, *lines, header])
         record = self.world.edition(answered.label, place.tree, data)
-        if data is not None:
+        internal = "/int/plain" if place.tree == "plain" else "/int/current"
+        if route.guide is not None:
+            internal = route.guide.internal
+            if not route.guide.accepts:
+                answered.body = b"said %s\n" % answered.label.encode()
+                return self._said(answered, [*teacher, *lines])
+            share_by = chance.choice(route.guide.accepts)
+        elif data is not None:
             share_by = "X-Sendfile"
         else:
             share_by = chance.choice(("X-Sendfile", "X-Sendfile", "X-Accel-Redirect"))
@@ -247,8 +264,8 @@ class Application:
         assert record.path is not None
         answered.path = record.path
         tree = place.tree
-        named = quote(f"/int/{tree}/{record.path}")
-        if share_by == "X-Sendfile":
+        named = quote(f"{internal}/{record.path}")
+        if share_by != "X-Accel-Redirect":
             named = f"{self.world.files.root}/{tree}/{record.path}"
         elif chance.random() < 0.1:
             # nginx follows it whatever the status, and nothing is learned

@@ -303,7 +303,7 @@ class Case:
         )
         for store in self.stores:
             for _ in range(4):
-                actor.put(store, actor._ident())
+                actor.put(store, actor.ident())
         alone = chance.random() < 0.5
         self._let_ask(actor, tuple(listeners.values()), tuple(by_name), alone)
         while actor.chain:

@@ -81,6 +81,8 @@ class Client:
         listener = chance.choice(self.listeners)
         host = chance.choice(listener.hosts)
         tenant = chance.choice(TENANTS)
+        if route.guide is not None:
+            tenant = host.partition(".")[0]
         if route.page and chance.random() < 0.4:
             tenant = "page"
         authority = ""
@@ -88,7 +90,7 @@ class Client:
             authority = chance.choice(listener.hosts)
         ident = chance.choice(IDENTS)
         args = chance.choice(ARGUMENTS)
-        if chance.random() < 0.05 and not route.page:
+        if chance.random() < 0.05 and not route.page and route.guide is None:
             ident = chance.choice(("x", "x1", "99"))
         return Who(
             listener.name,
@@ -96,7 +98,7 @@ class Client:
             authority,
             tenant,
             ident,
-            "" if tenant == "page" or route.page else args,
+            "" if route.page or route.guide else args,
             chance.choice(USERS),
             chance.random() < 0.25,
             chance.choice(("", "", "", "", "", "", "alice", "bob")),
@@ -119,6 +121,9 @@ class Client:
             }
             if chance.random() < 0.1:
                 changes["tenant"] = other.tenant
+            if route.guide is not None:
+                changes["tenant"] = other.tenant
+                changes["host"] = other.host
             if chance.random() < 0.1:
                 changes["listener"] = other.listener
                 changes["host"] = other.host

@@ -15,6 +15,7 @@ ACCEPT = (
     "http_sendfile_accept X-Sendfile X-Accel-Redirect;"
     " http_sendfile_allow %%FILES%%/plain; http_sendfile_allow %%FILES%%/current;"
 )
+ACCEPTABLE = ("X-Sendfile", "X-LIGHTTPD-send-file", "X-Accel-Redirect")
 TENANTS = ("acme", "globex")
 ZONES = ("za", "zb")
 

@@ -28,9 +28,9 @@ from email.utils import parsedate_to_datetime
 
 from lib.client import Response
 
-from .app import PARTS, SECRET, included
+from .app import PARTS, SECRET, allowed_in, included
 from .files import Span, Version
-from .setting import Lookup, Place, Route
+from .setting import Guide, Lookup, Place, Route
 from .world import Answered, Purged, Record, Sent, World
 
 # seconds by which nginx's idea of the time may differ: coarse clocks, and
@@ -214,14 +214,19 @@ class Model:
         response = sent.response
         if response is None:
             return self._none(sent)
-        for name, value in response.headers:
-            if name.lower().startswith(SECRET):
-                raise Wrong(f"{name}: {value} has reached the client")
         routes = self.routes(sent)
+        guide = routes[0].guide
+        for name, value in response.headers:
+            if guide is None and name.lower().startswith(SECRET):
+                raise Wrong(f"{name}: {value} has reached the client")
         teachers = response.all("X-Teacher")
         if len(teachers) > 1:
             raise Wrong(f"an answer of several: {teachers}")
         asked = self.world.by_sent.get(sent.number, [])
+        if guide is not None and guide.checks:
+            good = allowed_in(sent.who.user, "")
+            if not good and response.status in (200, 206, 304):
+                raise Wrong(f"{sent.who.user or 'nobody'} must not see it")
         if any(r.auth for r in routes):
             self._check_auth(sent, response, routes, asked)
         if teachers:
@@ -277,6 +282,12 @@ class Model:
             )
         if not answered.main and answered.sent == sent.number:
             raise Wrong("the answer is that to a part of the page")
+        passed = routes[0].guide is not None and any(
+            n.lower().startswith(SECRET) for n, _ in response.headers
+        )
+        if passed and answered.sent == sent.number:
+            # a location that accepts no such header has passed it on
+            return "fresh text"
         if answered.path and answered.by != "second":
             kind = self._check_file(sent, response, routes, answered)
         else:
@@ -519,7 +530,7 @@ class Model:
             )
         self._check_bytes(sent, response, version)
         places = self._place(routes, answered.role)
-        direct = answered.by == "X-Sendfile"
+        direct = answered.by != "X-Accel-Redirect"
         idents = {p.ident(sent.who, sent.target) for p in places}
         common = idents if len(idents) == 1 else set()
         urls = {p.url(sent.who, sent.target) for p in places}
@@ -633,6 +644,10 @@ class Model:
             labels |= set(route.expected(sent.who).values())
         if reasons:
             raise Wrong(" or ".join(sorted(set(reasons))))
+        if routes[0].guide is not None and version.label not in labels:
+            if response.status == 200 and version.label.startswith(("main", "store")):
+                raise Wrong(f"it is {version}")
+            return "other"
         if version.label not in labels:
             raise Wrong(f"it is {version}, and not for {' or '.join(sorted(labels))}")
         if response.status not in (412, 416):
@@ -640,9 +655,21 @@ class Model:
         return "refused"
 
     def _keys(self, sent: Sent, lookup: Lookup) -> list[str]:
+        route = self.world.configs[0][0][sent.route]
+        if route.guide is not None:
+            return [k for k in route.guide.keys if self._fits(route.guide, k, sent)]
         if lookup.key == "$sendfile_id":
             return [sent.who.ident] if sent.who.ident.isdigit() else []
         return [f"{sent.who.tenant}:{sent.who.ident}"]
+
+    def _fits(self, guide: Guide, key: str, sent: Sent) -> bool:
+        """Tell whether a URL of a guide may lead to a key of its store."""
+        kind, _, last = key.rpartition(":")
+        if last != sent.who.ident and not last.endswith(
+            f"-00000000000{sent.who.ident}"
+        ):
+            return False
+        return not kind or kind == sent.who.tenant or f"/{kind}/" in guide.template
 
     def _why_not_stored(
         self,
@@ -740,6 +767,8 @@ class Model:
         asked: list[Answered],
     ) -> str:
         status = response.status
+        if routes[0].guide is not None:
+            return "error"
         roles = {a.role for a in asked}
         for answered in asked:
             # a page's headers go on 200 only, but its file is sent

@@ -56,7 +56,7 @@ def expand(template: str, who: Who, target: str) -> str:
 
 def cookies(who: Who) -> str:
     """Return the header Cookie, or nothing."""
-    parts = [f"user={who.user}"] if who.user else []
+    parts = [f"user={who.user}", f"session={who.user}"] if who.user else []
     return "; ".join([*parts, "vip=1"] if who.vip else parts)
 
 
@@ -235,6 +235,25 @@ class Lookup:
 
 
 @dataclass(frozen=True)
+class Guide:
+    """A configuration of the documentation.
+
+    Args:
+        template: of URLs, with {id}.
+        accepts: headers that name a file there.
+        internal: where X-Accel-Redirect leads to.
+        checks: URIs that auth_request names.
+        keys: of its store, each with the part of it that URLs have.
+    """
+
+    template: str
+    accepts: tuple[str, ...]
+    internal: str
+    checks: tuple[str, ...]
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Route:
     """URLs that are handled alike.
 
@@ -265,10 +284,13 @@ class Route:
     cached: bool = False
     absolute: bool = True
     words: tuple[str, ...] = field(default=())
+    guide: Guide | None = None
 
     def target(self, who: Who) -> str:
         """Return the URI that somebody asks for."""
         args = f"?{who.args}" if who.args else ""
+        if self.guide is not None:
+            return self.guide.template.format(id=who.ident)
         return f"/{self.name}/{who.tenant}/{who.ident}{args}"
 
     def expected(self, who: Who) -> dict[str, str]:
