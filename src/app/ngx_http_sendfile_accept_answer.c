@@ -321,9 +321,8 @@ ngx_http_sendfile_answer_lines(ngx_http_upstream_t *u, ngx_uint_t accept,
 static ngx_int_t
 ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
 {
-    ngx_http_sendfile_ctx_t       *ctx;
-    ngx_http_sendfile_answer_t    *answer;
-    ngx_http_sendfile_loc_conf_t  *slcf;
+    ngx_http_sendfile_ctx_t     *ctx;
+    ngx_http_sendfile_answer_t  *answer;
 
     if (r->upstream->conf->ignore_headers & NGX_HTTP_UPSTREAM_IGN_XA_REDIRECT)
     {
@@ -353,11 +352,9 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
         ctx->answer = answer;
     }
 
-    /* the location itself, and not its stand-in for a stale answer */
+    /* the location itself, and not one that stands in for it */
 
-    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
-
-    answer->loc_conf = (r->loc_conf == slcf->stale_conf)
+    answer->loc_conf = (ctx->learn && r->loc_conf == ctx->learn->stand_in)
                        ? ctx->learn->loc_conf : r->loc_conf;
     answer->line = line;
     answer->redirect = r->upstream->headers_in.x_accel_redirect;
