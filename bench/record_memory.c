@@ -169,9 +169,7 @@ put(const task_t *task, nsf_shard_t *shards, size_t n)
 
     sh = &shards[(name.hash >> 48) & (task->nshards - 1)];
 
-    if (nsf_shard_put(sh, &name, 1, &v, nsf_shard_token(sh, name.hash))
-        != NSF_SHARD_OK)
-    {
+    if (nsf_shard_put(sh, &name, 1, &v) != NSF_SHARD_OK) {
         die("a record was not kept");
     }
 }

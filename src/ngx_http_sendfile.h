@@ -151,11 +151,8 @@ typedef struct {
     /* an "if" block whose key is not said in it */
     ngx_uint_t                      learn_blocked;
 
-    /* the server's and the locations' names, from the outermost on */
+    /* the directives of the blocks around, from the outermost on */
     ngx_str_t                       where;
-
-    /* the location for requests that have a stale answer; NULL: itself */
-    void                          **stale_conf;
 
     /* http_sendfile_status of this very location */
     ngx_uint_t                      status;

@@ -24,6 +24,8 @@ static char *ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
 static ngx_int_t ngx_http_sendfile_merge_where(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
+static ngx_int_t ngx_http_sendfile_create_where(ngx_conf_t *cf,
+    ngx_str_t *where);
 static ngx_int_t ngx_http_sendfile_add_location(ngx_conf_t *cf,
     ngx_array_t *locations, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_merge_fallback(
@@ -407,8 +409,8 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, cache_scope, learn_vary, learn_blocked, where,
-     *     has_prefix, has_root, warned, the places
+     *     fallback_code, cache_scope, learn_vary, learn_blocked, has_prefix,
+     *     has_root, warned, the places
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -432,6 +434,10 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->allow = NGX_CONF_UNSET_PTR;
     slcf->learn = NGX_CONF_UNSET;
     slcf->learn_key = NGX_CONF_UNSET_PTR;
+
+    if (ngx_http_sendfile_create_where(cf, &slcf->where) != NGX_OK) {
+        return NULL;
+    }
 
     return slcf;
 }
@@ -544,43 +550,28 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
 
 /*
- * The place of a location in the configuration, by names alone: what is
- * written before or behind it does not change it.  An "if" is its location.
+ * The place of a location in the configuration: the directives of the blocks
+ * that it stands in, with the server's name.  What is written before or
+ * behind them does not change it.
  */
 
 static ngx_int_t
 ngx_http_sendfile_merge_where(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf)
 {
-    u_char                    *p, kind;
-    ngx_str_t                 *name;
-    ngx_http_core_loc_conf_t  *clcf;
+    u_char                    *p;
+    ngx_str_t                  own, name;
     ngx_http_core_srv_conf_t  *cscf;
 
-    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
-    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+    own = conf->where;
+    ngx_str_null(&name);
 
-    kind = '/';
-    name = &clcf->name;
-
-    if (prev->where.len == 0) {
-        /* a server, whose locations come after it */
-        kind = 's';
-        name = &cscf->server_name;
-
-    } else if (clcf->noname) {
-        kind = 'i';
-
-    } else if (clcf->exact_match) {
-        kind = '=';
-
-#if (NGX_PCRE)
-    } else if (clcf->regex) {
-        kind = '~';
-#endif
+    if (own.len == 6 && ngx_strncmp(own.data, "server", 6) == 0) {
+        cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
+        name = cscf->server_name;
     }
 
-    conf->where.len = prev->where.len + 2 + name->len;
+    conf->where.len = prev->where.len + 1 + own.len + 1 + name.len;
 
     p = ngx_pnalloc(cf->pool, conf->where.len);
     if (p == NULL) {
@@ -589,15 +580,48 @@ ngx_http_sendfile_merge_where(ngx_conf_t *cf,
 
     conf->where.data = p;
 
-    if (prev->where.len) {
-        p = ngx_cpymem(p, prev->where.data, prev->where.len);
+    p = ngx_cpymem(p, prev->where.data, prev->where.len);
+    *p++ = '\n';
+    p = ngx_cpymem(p, own.data, own.len);
+    *p++ = ' ';
+
+    if (name.len) {
+        ngx_memcpy(p, name.data, name.len);
     }
 
-    *p++ = '\n';
-    *p++ = kind;
+    return NGX_OK;
+}
 
-    if (name->len) {
-        ngx_memcpy(p, name->data, name->len);
+
+/* the directive of the block that is being read */
+
+static ngx_int_t
+ngx_http_sendfile_create_where(ngx_conf_t *cf, ngx_str_t *where)
+{
+    u_char      *p;
+    ngx_str_t   *value;
+    ngx_uint_t   i;
+
+    value = cf->args->elts;
+
+    for (i = 0; i < cf->args->nelts; i++) {
+        where->len += (i ? 1 : 0) + value[i].len;
+    }
+
+    p = ngx_pnalloc(cf->pool, where->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    where->data = p;
+
+    for (i = 0; i < cf->args->nelts; i++) {
+
+        if (i) {
+            *p++ = ' ';
+        }
+
+        p = ngx_cpymem(p, value[i].data, value[i].len);
     }
 
     return NGX_OK;

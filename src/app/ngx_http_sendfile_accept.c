@@ -84,7 +84,8 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     ngx_uint_t                  n;
     ngx_http_core_loc_conf_t   *clcf, **locations;
 
-    loc_conf = ngx_http_sendfile_copy_location(cf, cscf->ctx->loc_conf, &clcf);
+    loc_conf = ngx_http_sendfile_copy_location(cf->pool, cscf->ctx->loc_conf,
+                                               &clcf);
     if (loc_conf == NULL) {
         return NGX_ERROR;
     }
@@ -124,17 +125,17 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 
 
 void **
-ngx_http_sendfile_copy_location(ngx_conf_t *cf, void **loc_conf,
+ngx_http_sendfile_copy_location(ngx_pool_t *pool, void **loc_conf,
     ngx_http_core_loc_conf_t **clcf)
 {
     void  **copy;
 
-    copy = ngx_palloc(cf->pool, sizeof(void *) * ngx_http_max_module);
+    copy = ngx_palloc(pool, sizeof(void *) * ngx_http_max_module);
     if (copy == NULL) {
         return NULL;
     }
 
-    *clcf = ngx_palloc(cf->pool, sizeof(ngx_http_core_loc_conf_t));
+    *clcf = ngx_palloc(pool, sizeof(ngx_http_core_loc_conf_t));
     if (*clcf == NULL) {
         return NULL;
     }

@@ -42,7 +42,7 @@ ngx_int_t ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 
 /* a location once more; *clcf is what it may be changed in */
 
-void **ngx_http_sendfile_copy_location(ngx_conf_t *cf, void **loc_conf,
+void **ngx_http_sendfile_copy_location(ngx_pool_t *pool, void **loc_conf,
     ngx_http_core_loc_conf_t **clcf);
 
 

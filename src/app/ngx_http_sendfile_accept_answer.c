@@ -218,11 +218,17 @@ static ngx_int_t
 ngx_http_sendfile_answer_decide(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    ngx_uint_t            good;
-    ngx_table_elt_t      *file, *redirect;
-    ngx_http_upstream_t  *u;
+    ngx_uint_t                good;
+    ngx_table_elt_t          *file, *redirect;
+    ngx_http_upstream_t      *u;
+    ngx_http_sendfile_ctx_t  *ctx;
 
     u = r->upstream;
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx && ctx->answer) {
+        ctx->answer->pending = 0;
+    }
 
     ngx_http_sendfile_answer_lines(u, slcf->accept, &file, &redirect);
 
@@ -233,13 +239,13 @@ ngx_http_sendfile_answer_decide(ngx_http_request_t *r,
         return ngx_http_sendfile_answer_follow(r, file);
     }
 
-    /* as nginx follows it: whatever the status */
-
     u->headers_in.x_accel_redirect = redirect;
 
     if (redirect == NULL
+        || !good
         || !(slcf->accept & NGX_HTTP_SENDFILE_ACCEPT_REDIRECT))
     {
+        /* nginx follows it, whatever the status, with the headers it keeps */
         return NGX_OK;
     }
 
@@ -321,9 +327,8 @@ ngx_http_sendfile_answer_lines(ngx_http_upstream_t *u, ngx_uint_t accept,
 static ngx_int_t
 ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
 {
-    ngx_http_sendfile_ctx_t       *ctx;
-    ngx_http_sendfile_answer_t    *answer;
-    ngx_http_sendfile_loc_conf_t  *slcf;
+    ngx_http_sendfile_ctx_t     *ctx;
+    ngx_http_sendfile_answer_t  *answer;
 
     if (r->upstream->conf->ignore_headers & NGX_HTTP_UPSTREAM_IGN_XA_REDIRECT)
     {
@@ -344,7 +349,7 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
 
     answer = ctx->answer;
 
-    if (answer == NULL || !answer->pending) {
+    if (answer == NULL || answer->uri_changes) {
         answer = ngx_pcalloc(r->pool, sizeof(ngx_http_sendfile_answer_t));
         if (answer == NULL) {
             return NGX_ERROR;
@@ -353,11 +358,9 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
         ctx->answer = answer;
     }
 
-    /* the location itself, and not its stand-in for a stale answer */
+    /* the location itself, and not one that stands in for it */
 
-    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
-
-    answer->loc_conf = (r->loc_conf == slcf->stale_conf)
+    answer->loc_conf = (ctx->learn && r->loc_conf == ctx->learn->stand_in)
                        ? ctx->learn->loc_conf : r->loc_conf;
     answer->line = line;
     answer->redirect = r->upstream->headers_in.x_accel_redirect;

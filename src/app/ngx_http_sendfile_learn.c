@@ -16,12 +16,6 @@
 #include "ngx_http_sendfile_deliver.h"
 
 
-static ngx_int_t ngx_http_sendfile_learn_location(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *e);
-static ngx_int_t ngx_http_sendfile_learn_error_pages(ngx_conf_t *cf,
-    ngx_http_core_loc_conf_t *clcf, ngx_uint_t use_stale);
-static ngx_int_t ngx_http_sendfile_learn_error_page(ngx_conf_t *cf,
-    ngx_array_t *pages, ngx_int_t status);
 static ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf);
@@ -34,6 +28,8 @@ static ngx_int_t ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
 static ngx_int_t ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_learned_t *learned);
+static ngx_int_t ngx_http_sendfile_learn_stand_in(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_learn_use(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_learned_t *learned, ngx_http_sendfile_status_e status);
@@ -55,11 +51,9 @@ static ngx_str_t  ngx_http_sendfile_learn_stale =
 ngx_int_t
 ngx_http_sendfile_learn_init(ngx_conf_t *cf)
 {
-    ngx_uint_t                       i;
-    ngx_http_core_srv_conf_t       **cscfp;
-    ngx_http_core_main_conf_t       *cmcf;
-    ngx_http_sendfile_enabled_t     *e;
-    ngx_http_sendfile_main_conf_t   *smcf;
+    ngx_uint_t                   i;
+    ngx_http_core_srv_conf_t   **cscfp;
+    ngx_http_core_main_conf_t   *cmcf;
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
     cscfp = cmcf->servers.elts;
@@ -75,19 +69,6 @@ ngx_http_sendfile_learn_init(ngx_conf_t *cf)
         }
     }
 
-    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
-    e = smcf->accepting.elts;
-
-    for (i = 0; i < smcf->accepting.nelts; i++) {
-        if (!e[i].conf->learn) {
-            continue;
-        }
-
-        if (ngx_http_sendfile_learn_location(cf, &e[i]) != NGX_OK) {
-            return NGX_ERROR;
-        }
-    }
-
     if (ngx_http_sendfile_add_handler(cf, NGX_HTTP_PRECONTENT_PHASE,
                                       ngx_http_sendfile_learn_handler)
         != NGX_OK)
@@ -97,106 +78,6 @@ ngx_http_sendfile_learn_init(ngx_conf_t *cf)
 
     return ngx_http_sendfile_add_last_handler(cf, NGX_HTTP_REWRITE_PHASE,
                                               ngx_http_sendfile_learn_failed);
-}
-
-
-/*
- * The location once more, for requests that have a stale answer: the errors
- * that mean that the application has failed lead to it.
- */
-
-static ngx_int_t
-ngx_http_sendfile_learn_location(ngx_conf_t *cf,
-    ngx_http_sendfile_enabled_t *e)
-{
-    void                      **loc_conf;
-    ngx_uint_t                  use_stale;
-    ngx_http_core_loc_conf_t   *clcf;
-
-    use_stale = e->conf->cache_use_stale
-                & (NGX_HTTP_SENDFILE_ON_ERROR|NGX_HTTP_SENDFILE_ON_TIMEOUT);
-
-    if (use_stale == 0) {
-        return NGX_OK;
-    }
-
-    /* the server's own configuration has no loc_conf of its own */
-
-    loc_conf = e->clcf->loc_conf ? e->clcf->loc_conf : e->cscf->ctx->loc_conf;
-
-    e->conf->stale_conf = ngx_http_sendfile_copy_location(cf, loc_conf, &clcf);
-    if (e->conf->stale_conf == NULL) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_sendfile_learn_error_pages(cf, clcf, use_stale);
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_learn_error_pages(ngx_conf_t *cf,
-    ngx_http_core_loc_conf_t *clcf, ngx_uint_t use_stale)
-{
-    ngx_array_t          *pages;
-    ngx_http_err_page_t  *page;
-
-    pages = ngx_array_create(cf->pool, 4, sizeof(ngx_http_err_page_t));
-    if (pages == NULL) {
-        return NGX_ERROR;
-    }
-
-    if ((use_stale & NGX_HTTP_SENDFILE_ON_ERROR)
-        && ngx_http_sendfile_learn_error_page(cf, pages, NGX_HTTP_BAD_GATEWAY)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    if ((use_stale & NGX_HTTP_SENDFILE_ON_TIMEOUT)
-        && ngx_http_sendfile_learn_error_page(cf, pages,
-                                              NGX_HTTP_GATEWAY_TIME_OUT)
-           != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    /* the location's own, for all other errors */
-
-    if (clcf->error_pages) {
-
-        page = ngx_array_push_n(pages, clcf->error_pages->nelts);
-        if (page == NULL) {
-            return NGX_ERROR;
-        }
-
-        ngx_memcpy(page, clcf->error_pages->elts,
-                   clcf->error_pages->nelts * sizeof(ngx_http_err_page_t));
-    }
-
-    clcf->error_pages = pages;
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_learn_error_page(ngx_conf_t *cf, ngx_array_t *pages,
-    ngx_int_t status)
-{
-    ngx_http_err_page_t  *page;
-
-    page = ngx_array_push(pages);
-    if (page == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memzero(page, sizeof(ngx_http_err_page_t));
-
-    page->status = status;
-    page->overwrite = -1;
-    page->value.value = ngx_http_sendfile_learn_stale;
-
-    return NGX_OK;
 }
 
 
@@ -417,9 +298,68 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
 
     *learn->stale = *learned;
 
-    if (slcf->stale_conf) {
-        r->loc_conf = slcf->stale_conf;
+    return ngx_http_sendfile_learn_stand_in(r, learn, slcf);
+}
+
+
+/*
+ * The location once more, for a request that has a stale answer: the errors
+ * that mean that the application has failed lead to it.  NGX_DECLINED, or
+ * NGX_ERROR.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_learn_stand_in(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ngx_uint_t                 i;
+    ngx_array_t               *pages, *own;
+    ngx_http_err_page_t       *page;
+    ngx_http_core_loc_conf_t  *clcf;
+
+    static struct {
+        ngx_uint_t  use_stale;
+        ngx_int_t   status;
+    } errors[] = {
+        { NGX_HTTP_SENDFILE_ON_ERROR, NGX_HTTP_BAD_GATEWAY },
+        { NGX_HTTP_SENDFILE_ON_TIMEOUT, NGX_HTTP_GATEWAY_TIME_OUT }
+    };
+
+    learn->stand_in = ngx_http_sendfile_copy_location(r->pool, r->loc_conf,
+                                                      &clcf);
+    if (learn->stand_in == NULL) {
+        return NGX_ERROR;
     }
+
+    own = clcf->error_pages;
+
+    pages = ngx_array_create(r->pool, 2 + (own ? own->nelts : 0),
+                             sizeof(ngx_http_err_page_t));
+    if (pages == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < 2; i++) {
+
+        if (slcf->cache_use_stale & errors[i].use_stale) {
+            page = ngx_array_push(pages);
+            ngx_memzero(page, sizeof(ngx_http_err_page_t));
+
+            page->status = errors[i].status;
+            page->overwrite = -1;
+            page->value.value = ngx_http_sendfile_learn_stale;
+        }
+    }
+
+    /* the location's own, for all other errors; all of them have room */
+
+    if (own) {
+        page = ngx_array_push_n(pages, own->nelts);
+        ngx_memcpy(page, own->elts, own->nelts * own->size);
+    }
+
+    clcf->error_pages = pages;
+    r->loc_conf = learn->stand_in;
 
     return NGX_DECLINED;
 }

@@ -83,8 +83,9 @@ struct ngx_http_sendfile_learn_s {
     ngx_http_upstream_t            *before;
     ngx_http_upstream_t            *upstream;
 
-    /* the location's, which another may stand in for */
+    /* the location's, and of one that stands in for it */
     void                          **loc_conf;
+    void                          **stand_in;
 
     /* past its time: in case that the application does not answer */
     ngx_http_sendfile_learned_t    *stale;

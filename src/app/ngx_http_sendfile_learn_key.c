@@ -221,9 +221,9 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
 
 
 /*
- * The server, the location, the socket that was asked; and the host of an
- * absolute URI if it is another, for nginx goes by that, and an application
- * may go by Host.
+ * The server, the location, how its key is written, the socket that was asked;
+ * and the host of an absolute URI if it is another, for nginx goes by that,
+ * and an application may go by Host.
  */
 
 static ngx_int_t
@@ -231,14 +231,18 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope)
 {
     u_char            *p;
-    ngx_str_t          server;
+    ngx_str_t          server, key;
     ngx_connection_t  *c;
 
     c = r->connection;
 
     ngx_str_null(&server);
+    ngx_str_null(&key);
 
-    if (slcf->learn_key == NULL && r->host_start && r->host_end) {
+    if (slcf->learn_key) {
+        key = slcf->learn_key->value;
+
+    } else if (r->host_start && r->host_end) {
         server = r->headers_in.server;
 
         if (server.len == host->len
@@ -249,8 +253,9 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     }
 
     scope->len = sizeof("learned") + slcf->where.len
+                 + 1 + key.len
                  + 1 + server.len
-                 + 1 + c->local_socklen;
+                 + 2 + c->local_socklen;
 
     p = ngx_pnalloc(r->pool, scope->len);
     if (p == NULL) {
@@ -263,11 +268,20 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     p = ngx_cpymem(p, slcf->where.data, slcf->where.len);
     *p++ = '\0';
 
+    /* the data of an empty string may be NULL */
+
+    if (key.len) {
+        p = ngx_cpymem(p, key.data, key.len);
+    }
+
+    *p++ = '\0';
+
     if (server.len) {
         p = ngx_cpymem(p, server.data, server.len);
     }
 
     *p++ = '\0';
+    *p++ = (u_char) c->type;
     ngx_memcpy(p, c->local_sockaddr, c->local_socklen);
 
     return NGX_OK;

@@ -87,7 +87,7 @@ nsf_encoding_weight(const nsf_str_t *s)
         return 0;
     }
 
-    weight = (s->data[2] - '0') * 1000;
+    weight = (unsigned) (s->data[2] - '0') * 1000;
     digit = 100;
 
     for (i = 3; i < s->len; i++) {
@@ -104,7 +104,7 @@ nsf_encoding_weight(const nsf_str_t *s)
             return 0;
         }
 
-        weight += (s->data[i] - '0') * digit;
+        weight += (unsigned) (s->data[i] - '0') * digit;
         digit /= 10;
     }
 

@@ -394,13 +394,41 @@ def test_off(site: Site, app: Gateway) -> None:
 # statuses
 
 
-@pytest.mark.parametrize(
-    "status", [201, 202, 203, 301, 302, 400, 401, 403, 404, 410, 500, 503]
-)
-@HEADERS
+STATUSES = [201, 202, 203, 301, 302, 400, 401, 403, 404, 410, 500, 503]
+
+
+@pytest.mark.parametrize("status", [204, *STATUSES])
+def test_redirect_of_any_status(site: Site, app: Gateway, status: int) -> None:
+    """X-Accel-Redirect is followed as without the module: header by header."""
+    write(site)
+    app.answers["/a"] = Said(
+        status,
+        [
+            ("X-Accel-Redirect", "/files/aa/1.txt"),
+            ("Content-Type", "text/x-mine"),
+            ("Cache-Control", "max-age=5"),
+            ("Set-Cookie", "a=b"),
+            ("ETag", ETAG),
+            ("X-Mine", "yes"),
+        ],
+    )
+    responses = []
+    for accept in ("X-Accel-Redirect", "off"):
+        nginx = site.start(
+            f"location / {{ http_sendfile_accept {accept}; %%PASS%% }} %%INTERNAL%%"
+        )
+        response = nginx.get("/a")
+        site.assert_file(response, 1, SIZE)
+        assert response.header("X-Mine") is None
+        responses.append([line for line in response.headers if line[0] != "Date"])
+    assert responses[0] == responses[1]
+
+
+@pytest.mark.parametrize("header", ["X-Sendfile", "X-LIGHTTPD-send-file"])
+@pytest.mark.parametrize("status", STATUSES)
 def test_other_status(site: Site, app: Gateway, header: str, status: int) -> None:
     """Any status but 200 is passed on with its body; the header is not shown."""
-    path = "/files/aa/1.txt" if header == "X-Accel-Redirect" else write(site)
+    path = write(site)
     lines = [(header, path), ("X-Mine", "yes"), ("Location", "/b")]
     app.answers["/a"] = Said(status, lines, b"the body")
     nginx = site.start(SERVER)

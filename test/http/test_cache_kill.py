@@ -96,12 +96,6 @@ def _purge(nginx: Nginx) -> None:
     _delete(nginx, "/6")
 
 
-def _clear(nginx: Nginx) -> None:
-    _delete(nginx, "")
-    # or there would be nothing to clear
-    _scan(nginx)
-
-
 def _scan(nginx: Nginx) -> None:
     for _ in range(3):
         n = next(_turn) % NUMBER
@@ -122,9 +116,6 @@ CASES = [
     Case("times", ("ngx_http_sendfile_body_check", "nsf_shard_put"), _purge, body=True),
     Case("eviction", ("nsf_arena_drop",), _scan, zone="256k", body=True),
     Case("forgotten", ("nsf_shard_del",), _missing),
-    Case("purge", ("nsf_shard_purge",), _purge),
-    Case("clear", ("nsf_shard_clear",), _clear),
-    Case("clear-reset", ("nsf_shard_clear", "nsf_shard_reset"), _clear),
 ]
 
 # at most as many as the shortest of the functions has

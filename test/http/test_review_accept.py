@@ -195,7 +195,8 @@ def test_redirect_that_nginx_refuses_is_no_redirect(site: Site, path: str) -> No
 # what an answer is known by
 
 
-def test_if_is_another_location(site: Site, path: str) -> None:
+@pytest.mark.parametrize("key", ["", "http_sendfile_learn_key $request_uri;"])
+def test_if_is_another_location(site: Site, path: str, key: str) -> None:
     """What an "if" asks of another application is not for the others."""
     admin = site.files.write_id("admin.txt", 2, SIZE)
     answer_all(site, {"/a": named(path)})
@@ -203,20 +204,21 @@ def test_if_is_another_location(site: Site, path: str) -> None:
     site.variables["ADMIN"] = other.address
     nginx = site.start(
         f"location / {{ {LEARN} {PASS}"
-        " if ($http_x_admin) { proxy_pass http://%%ADMIN%%; } }",
+        f" if ($http_x_admin) {{ proxy_pass http://%%ADMIN%%; {key} }} }}",
         HTTP,
     )
     for _ in range(2):
         site.assert_file(nginx.get("/a", {"X-Admin": "1"}), 2, SIZE)
         site.assert_file(nginx.get("/a"), 1, SIZE)
-    assert len(other.requests) == 1
+    # nothing is learned in an "if" that does not say what for
+    assert len(other.requests) == (1 if key else 2)
     assert asked(site, "/a") == 1
 
 
 @pytest.mark.parametrize("key", ["$arg_u:$http_x_user", "$http_x_user$sendfile_id"])
 @pytest.mark.parametrize("users", [("a b", "c d"), ("a" * 300, "b" * 300)])
-def test_users_with_bad_keys(site: Site, key: str, users: tuple[str, str]) -> None:
-    """A key that cannot be looked up tells one user from another all the same."""
+def test_users_with_odd_keys(site: Site, key: str, users: tuple[str, str]) -> None:
+    """A learn key may have bytes and a length that a store's may not have."""
     files = {
         user: str(site.files.write_id(f"{i}.txt", i, SIZE))
         for i, user in enumerate(users, 1)
@@ -227,7 +229,7 @@ def test_users_with_bad_keys(site: Site, key: str, users: tuple[str, str]) -> No
 
     site.app.script = script
     nginx = site.start(
-        f'location / {{ {LEARN} {PASS} http_sendfile_key "{key}"; }}', HTTP
+        f'location / {{ {LEARN} {PASS} http_sendfile_learn_key "{key}"; }}', HTTP
     )
     for _ in range(2):
         for i, user in enumerate(users, 1):

@@ -54,25 +54,30 @@ fixture_free(fixture_t *f)
 }
 
 
-/* a hash that goes by the bytes, in all of its bits */
+/* a hash that goes by the bytes of both, in all of its bits */
+
+static inline uint64_t
+hash_of(uint64_t h, const char *p)
+{
+    for ( /* void */ ; *p != '\0'; p++) {
+        h = (h ^ (unsigned char) *p) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+
+    return h;
+}
+
 
 static inline nsf_shard_key_t
 name(const char *scope, const char *key)
 {
-    const char       *p;
-    nsf_shard_key_t   k;
+    nsf_shard_key_t  k;
 
     k.scope.data = (const unsigned char *) scope;
     k.scope.len = strlen(scope);
     k.key.data = (const unsigned char *) key;
     k.key.len = strlen(key);
-
-    k.hash = 5381;
-
-    for (p = key; *p != '\0'; p++) {
-        k.hash = (k.hash ^ (unsigned char) *p) * UINT64_C(0x9e3779b97f4a7c15);
-        k.hash ^= k.hash >> 29;
-    }
+    k.hash = hash_of(hash_of(5381, scope) + k.scope.len, key);
 
     return k;
 }
@@ -87,7 +92,7 @@ number(fixture_t *f, size_t i)
 }
 
 
-/* with f->in's times, mark and kind */
+/* with f->in's times, generation, claim and kind */
 
 static inline nsf_shard_rc_e
 put_len(fixture_t *f, nsf_shard_key_t key, const void *data, size_t len)
@@ -100,8 +105,7 @@ put_len(fixture_t *f, nsf_shard_key_t key, const void *data, size_t len)
     f->in.data = buf.data;
     f->in.len = buf.len;
 
-    rc = nsf_shard_put(&f->sh, &key, NOW, &f->in,
-                       nsf_shard_token(&f->sh, key.hash));
+    rc = nsf_shard_put(&f->sh, &key, NOW, &f->in);
 
     nsf_test_free(&buf);
     f->in.data = NULL;

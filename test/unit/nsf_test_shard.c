@@ -221,7 +221,7 @@ nsf_test_key(nsf_shard_key_t *key, char bytes[NSF_TEST_NAME], unsigned scope,
     key->scope.len = (size_t) n;
     key->key.data = (unsigned char *) bytes + n;
     key->key.len = (size_t) m;
-    key->hash = nsf_test_hash(key->key.data, key->key.len);
+    key->hash = nsf_test_hash(bytes, (size_t) (n + m));
 }
 
 

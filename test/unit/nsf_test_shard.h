@@ -76,8 +76,8 @@ void nsf_test_pond_free(nsf_test_pond_t *pond);
 
 
 /*
- * The key is the digits of "i", the scope a store's URL that ends in "scope".
- * "bytes" has to live as long as the key.
+ * The key is the digits of "i", the scope a store's URL that ends in "scope";
+ * the hash is of both.  "bytes" has to live as long as the key.
  */
 
 #define NSF_TEST_NAME  64

@@ -71,7 +71,8 @@ step_version(size_t len, int negative)
     v.len = negative ? 0 : len;
     v.valid = v.id * 3;
     v.limit = 0;
-    v.mark = v.id * 7;
+    v.generation = v.id * 7;
+    v.claimed = v.id * 11;
 
     return v;
 }
@@ -93,7 +94,7 @@ version_data(const step_version_t *version)
 
 static nsf_shard_rc_e
 shard_put(nsf_shard_t *sh, const step_name_t *name, const step_version_t *ver,
-    unsigned char *data, uint32_t token)
+    unsigned char *data)
 {
     nsf_shard_value_t  v;
 
@@ -101,10 +102,27 @@ shard_put(nsf_shard_t *sh, const step_name_t *name, const step_version_t *ver,
     v.len = ver->len;
     v.valid = ver->valid;
     v.limit = ver->limit;
-    v.mark = ver->mark;
+    v.generation = ver->generation;
+    v.claimed = ver->claimed;
     v.negative = (ver->negative != 0);
 
-    return nsf_shard_put(sh, &name->key, step.now, &v, token);
+    return nsf_shard_put(sh, &name->key, step.now, &v);
+}
+
+
+static int
+shard_claim(nsf_shard_t *sh, const step_name_t *name,
+    const step_version_t *ver, uint64_t until)
+{
+    nsf_shard_value_t  v;
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.valid = ver->valid;
+    v.generation = ver->generation;
+    v.claimed = ver->claimed;
+
+    return nsf_shard_claim(sh, &name->key, &v, until);
 }
 
 
@@ -117,9 +135,7 @@ step_put(size_t i, step_version_t ver)
     name = &step.names[i];
     data = version_data(&ver);
 
-    assert_int_equal(shard_put(&step.sh, name, &ver, data,
-                               nsf_shard_token(&step.sh, name->key.hash)),
-                     NSF_SHARD_OK);
+    assert_int_equal(shard_put(&step.sh, name, &ver, data), NSF_SHARD_OK);
     free(data);
 
     name->before = ver;
@@ -174,7 +190,7 @@ step_add(step_what_e what, size_t name, uint64_t expected)
     op->name = name;
     op->version.id = STEP_ABSENT;
 
-    /* of a put NSF_SHARD_OK, of the others how many have gone */
+    /* of a put NSF_SHARD_OK, of the others how many it has worked for */
 
     op->expected = expected;
 
@@ -190,7 +206,20 @@ step_add_put(size_t name, step_version_t ver)
     op = step_add(STEP_PUT, name, NSF_SHARD_OK);
     op->version = ver;
     op->data = version_data(&ver);
-    op->token = nsf_shard_token(&step.sh, step.names[name].key.hash);
+
+    return op;
+}
+
+
+step_op_t *
+step_add_claim(size_t name, step_version_t ver, uint64_t until,
+    uint64_t expected)
+{
+    step_op_t  *op;
+
+    op = step_add(STEP_CLAIM, name, expected);
+    op->version = ver;
+    op->until = until;
 
     return op;
 }
@@ -210,7 +239,7 @@ child_op(const step_op_t *op)
     switch (op->what) {
 
     case STEP_PUT:
-        return shard_put(&step.sh, name, &op->version, op->data, op->token);
+        return shard_put(&step.sh, name, &op->version, op->data);
 
     case STEP_GET:
         return nsf_shard_get(&step.sh, &name->key, 0, &v, &step.pond.pool);
@@ -218,11 +247,8 @@ child_op(const step_op_t *op)
     case STEP_DEL:
         return nsf_shard_del(&step.sh, &name->key);
 
-    case STEP_PURGE:
-        return nsf_shard_purge(&step.sh, &name->key);
-
-    case STEP_CLEAR:
-        return nsf_shard_clear(&step.sh);
+    case STEP_CLAIM:
+        return (uint64_t) shard_claim(&step.sh, name, &op->version, op->until);
 
     case STEP_FORMAT:
         return nsf_shard_format(&sh, step.map.mem, STEP_SIZE) != NULL;
@@ -257,7 +283,8 @@ same_version(const step_version_t *ver, const nsf_shard_value_t *v)
            && v->len == ver->len
            && v->valid == ver->valid
            && v->limit == ver->limit
-           && v->mark == ver->mark
+           && v->generation == ver->generation
+           && v->claimed == ver->claimed
            && (v->data == NULL || nsf_test_filled(v->data, v->len, ver->id));
 }
 
@@ -329,6 +356,26 @@ check_figures(const nsf_shard_t *sh, size_t n)
 }
 
 
+/* one of two has it, and gives it back; "ver" is what is there */
+
+static void
+claim_name(nsf_shard_t *sh, const step_name_t *name, step_version_t ver)
+{
+    nsf_shard_value_t  v;
+
+    step_assert(shard_claim(sh, name, &ver, 5) == 1);
+    step_assert(shard_claim(sh, name, &ver, 6) == 0);
+
+    ver.claimed = 5;
+    nsf_test_pond_reset(&step.pond);
+    step_assert(nsf_shard_get(sh, &name->key, 0, &v, &step.pond.pool)
+                == NSF_SHARD_OK);
+    step_assert(same_version(&ver, &v));
+
+    step_assert(shard_claim(sh, name, &ver, 0) == 1);
+}
+
+
 /* a name that nobody else has, and what the next writer does with it */
 
 static void
@@ -350,16 +397,7 @@ next_writer(nsf_shard_t *sh)
     ver.len = sizeof(data);
     nsf_test_fill(data, sizeof(data), ver.id);
 
-    /* a fill that was begun before the dead one began */
-
-    rc = shard_put(sh, &name, &ver, data, step.token);
-
-    if (rc == NSF_SHARD_PURGED) {
-        rc = shard_put(sh, &name, &ver, data,
-                       nsf_shard_token(sh, name.key.hash));
-    }
-
-    step_assert(rc == NSF_SHARD_OK);
+    step_assert(shard_put(sh, &name, &ver, data) == NSF_SHARD_OK);
 
     n = read_all(sh);
     check_figures(sh, n + 1);
@@ -370,11 +408,9 @@ next_writer(nsf_shard_t *sh)
 
     if (st.recovered != dead.recovered) {
 
-        /* emptied, and no other fill of before comes in any more */
+        /* emptied */
 
         step_assert(n == 0);
-        step_assert(shard_put(sh, &name, &ver, data, step.token)
-                    == NSF_SHARD_PURGED);
         step.recovered++;
     }
 
@@ -383,6 +419,8 @@ next_writer(nsf_shard_t *sh)
     step_assert(rc == NSF_SHARD_OK);
     step_assert(same_version(&ver, &v));
 
+    claim_name(sh, &name, ver);
+
     step_assert(nsf_shard_del(sh, &name.key) == 1);
     step_assert(nsf_shard_get(sh, &name.key, 0, &v, NULL) == NSF_SHARD_NONE);
 
@@ -390,19 +428,17 @@ next_writer(nsf_shard_t *sh)
 }
 
 
-/* everything works: all names are written and found, purged and gone */
+/* everything works: all names are written and found, claimed, and forgotten */
 
 static void
 all_usable(nsf_shard_t *sh)
 {
-    size_t             i;
+    size_t             i, n;
     step_name_t       *name;
     unsigned char      data[200];
     step_version_t     ver;
     nsf_shard_stat_t   st;
     nsf_shard_value_t  v;
-
-    name = NULL;
 
     for (i = 0; i < step.nnames; i++) {
         name = &step.names[i];
@@ -414,22 +450,31 @@ all_usable(nsf_shard_t *sh)
         ver.len = ver.negative ? 0 : 8 + i;
         nsf_test_fill(data, ver.len, ver.id);
 
-        step_assert(shard_put(sh, name, &ver, data,
-                              nsf_shard_token(sh, name->key.hash))
-                    == NSF_SHARD_OK);
+        step_assert(shard_put(sh, name, &ver, data) == NSF_SHARD_OK);
 
         nsf_test_pond_reset(&step.pond);
         step_assert(nsf_shard_get(sh, &name->key, 0, &v, &step.pond.pool)
                     == NSF_SHARD_OK);
         step_assert(same_version(&ver, &v));
+
+        claim_name(sh, name, ver);
     }
 
-    step_assert(nsf_shard_purge(sh, &name->key) >= 1);
-    step_assert(nsf_shard_get(sh, &name->key, 0, &v, NULL)
-                == NSF_SHARD_NONE);
+    nsf_shard_stat(sh, &st);
+    n = 0;
+
+    for (i = 0; i < step.nnames; i++) {
+        name = &step.names[i];
+
+        n += nsf_shard_del(sh, &name->key);
+        step_assert(nsf_shard_get(sh, &name->key, 0, &v, NULL)
+                    == NSF_SHARD_NONE);
+    }
+
+    step_assert(n == st.entries + st.negative);
 
     nsf_shard_stat(sh, &st);
-    step_assert(nsf_shard_clear(sh) == st.entries + st.negative);
+    step_assert(st.bytes == 0);
     check_figures(sh, 0);
 }
 
@@ -507,18 +552,33 @@ check_state(void)
 static void
 op_begin(const step_op_t *op)
 {
-    size_t  i;
+    size_t        i;
+    step_name_t  *name;
 
-    if (op->what == STEP_PUT && op->expected == NSF_SHARD_PURGED) {
-        return;
-    }
+    name = &step.names[op->name];
 
-    for (i = 0; i < step.nnames; i++) {
-        if (op->what == STEP_CLEAR || op->what == STEP_FORMAT
-            || (op->what == STEP_PURGE
-                && step.names[i].key.hash == step.names[op->name].key.hash)
-            || (op->what != STEP_GET && i == op->name))
-        {
+    switch (op->what) {
+
+    case STEP_GET:
+        break;
+
+    case STEP_PUT:
+    case STEP_DEL:
+        name->after = op->version;
+        break;
+
+    case STEP_CLAIM:
+        if (op->expected) {
+            step_assert(name->before.id == op->version.id);
+
+            name->after = op->version;
+            name->after.claimed = op->until;
+        }
+
+        break;
+
+    case STEP_FORMAT:
+        for (i = 0; i < step.nnames; i++) {
             step.names[i].after = op->version;
         }
     }
@@ -553,7 +613,9 @@ op_end(const step_op_t *op, uint64_t rc)
 
     found = read_name(&sh, op->name);
 
-    if (op->what == STEP_PUT && rc == NSF_SHARD_OK) {
+    if ((op->what == STEP_PUT && rc == NSF_SHARD_OK)
+        || (op->what == STEP_CLAIM && rc == 1))
+    {
         step_assert(found == NSF_SHARD_OK);
 
     } else if (name->before.id == STEP_ABSENT) {
@@ -576,8 +638,6 @@ step_run(const char *name)
     begun = 0;
     done = 0;
     step.instructions = 0;
-
-    step.token = nsf_shard_token(&step.sh, 0);
 
     pid = nsf_test_trace(child_ops);
     memcpy(step.last, step.map.mem, STEP_SIZE);

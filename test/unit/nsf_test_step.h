@@ -28,8 +28,7 @@ typedef enum {
     STEP_PUT,
     STEP_GET,
     STEP_DEL,
-    STEP_PURGE,
-    STEP_CLEAR,
+    STEP_CLAIM,
     STEP_FORMAT
 } step_what_e;
 
@@ -42,7 +41,8 @@ typedef struct {
     size_t                len;
     uint64_t              valid;
     uint64_t              limit;
-    uint64_t              mark;
+    uint64_t              generation;
+    uint64_t              claimed;
 } step_version_t;
 
 
@@ -54,11 +54,13 @@ typedef struct {
 } step_name_t;
 
 
+/* "version": what the name holds then; of a claim, what has been got before */
+
 typedef struct {
     step_what_e           what;
     size_t                name;
     step_version_t        version;
-    uint32_t              token;
+    uint64_t              until;
     uint64_t              expected;
     unsigned char        *data;
 } step_op_t;
@@ -86,7 +88,6 @@ typedef struct {
     size_t                nops;
     uint64_t              now;
     uint64_t              ids;
-    uint32_t              token;
 
     unsigned char         last[STEP_SIZE];
     nsf_test_pond_t       pond;
@@ -138,6 +139,8 @@ nsf_shard_stat_t step_stat(void);
 
 step_op_t *step_add(step_what_e what, size_t name, uint64_t expected);
 step_op_t *step_add_put(size_t name, step_version_t ver);
+step_op_t *step_add_claim(size_t name, step_version_t ver, uint64_t until,
+    uint64_t expected);
 
 /* all of it, with every instruction; fails the test if a state is bad */
 

@@ -20,7 +20,8 @@ fields_and_bytes(void **state)
 
     f.in.valid = UINT64_C(0x1122334455667788);
     f.in.limit = UINT64_MAX;
-    f.in.mark = UINT64_C(0x99aabbccddeeff00);
+    f.in.generation = UINT64_C(0x99aabbccddeeff00);
+    f.in.claimed = UINT64_C(0x1020304050607080);
 
     assert_put(&f, name("s", "1"), "a\1b\377c");
 
@@ -30,51 +31,9 @@ fields_and_bytes(void **state)
     assert_true(nsf_test_pool_owns(&f.tp, &copy));
     assert_true(f.v.valid == UINT64_C(0x1122334455667788));
     assert_true(f.v.limit == UINT64_MAX);
-    assert_true(f.v.mark == UINT64_C(0x99aabbccddeeff00));
+    assert_true(f.v.generation == UINT64_C(0x99aabbccddeeff00));
+    assert_true(f.v.claimed == UINT64_C(0x1020304050607080));
     assert_int_equal(f.v.negative, 0);
-
-    fixture_free(&f);
-}
-
-
-static void
-mark_of_what_is_there(void **state)
-{
-    fixture_t        f;
-    nsf_shard_key_t  key, other;
-
-    (void) state;
-
-    fixture_init(&f, SIZE);
-
-    key = name("s", "1");
-    other = name("t", "1");
-
-    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 7), 0);
-
-    f.in.valid = 5;
-    f.in.limit = UINT64_MAX;
-    f.in.mark = 0;
-    assert_put(&f, key, "value");
-
-    /* one of two has it */
-
-    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 7), 1);
-    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 0, 8), 0);
-
-    assert_int_equal(nsf_shard_mark(&f.sh, &key, 6, 7, 8), 0);
-    assert_int_equal(nsf_shard_mark(&f.sh, &other, 5, 7, 8), 0);
-
-    assert_value(&f, key, "value");
-    assert_int_equal(f.v.mark, 7);
-    assert_int_equal(f.v.valid, 5);
-    assert_true(f.v.limit == UINT64_MAX);
-
-    /* nothing comes back by it */
-
-    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
-    assert_int_equal(nsf_shard_mark(&f.sh, &key, 5, 7, 8), 0);
-    assert_none(&f, key);
 
     fixture_free(&f);
 }
@@ -91,7 +50,8 @@ without_a_pool(void **state)
     fixture_init(&f, SIZE);
 
     key = name("s", "1");
-    f.in.mark = 7;
+    f.in.generation = 7;
+    f.in.claimed = 8;
     assert_put(&f, key, "value");
 
     memset(&f.v, 0xee, sizeof(nsf_shard_value_t));
@@ -99,7 +59,8 @@ without_a_pool(void **state)
     assert_rc(nsf_shard_get(&f.sh, &key, NOW, &f.v, NULL), NSF_SHARD_OK);
     assert_null(f.v.data);
     assert_int_equal(f.v.len, 5);
-    assert_int_equal(f.v.mark, 7);
+    assert_int_equal(f.v.generation, 7);
+    assert_int_equal(f.v.claimed, 8);
 
     fixture_free(&f);
 }
@@ -182,8 +143,6 @@ empty_value_and_names(void **state)
 }
 
 
-/* the hash is the key's alone */
-
 static void
 scopes_are_apart(void **state)
 {
@@ -203,6 +162,22 @@ scopes_are_apart(void **state)
     assert_value(&f, name("", "1"), "third");
     assert_none(&f, name("on", "1"));
     assert_none(&f, name("ones", "1"));
+
+    /* so they are if their hashes are the same */
+
+    a = name("three", "1");
+    b = name("four", "1");
+    b.hash = a.hash;
+
+    assert_put(&f, a, "fourth");
+    assert_none(&f, b);
+    assert_int_equal(nsf_shard_del(&f.sh, &b), 0);
+    assert_put(&f, b, "fifth");
+    assert_value(&f, a, "fourth");
+    assert_value(&f, b, "fifth");
+    assert_int_equal(nsf_shard_del(&f.sh, &a), 1);
+    assert_none(&f, a);
+    assert_value(&f, b, "fifth");
 
     /* the same bytes in a row, split elsewhere */
 
@@ -284,7 +259,7 @@ same_hash(void **state)
 
     /* the one in the middle of the chain, the last, the first */
 
-    assert_int_equal(nsf_shard_purge(&f.sh, &b), 1);
+    assert_int_equal(nsf_shard_del(&f.sh, &b), 1);
     assert_value(&f, a, "A");
     assert_none(&f, b);
     assert_value(&f, c, "C");
@@ -356,23 +331,25 @@ replaced(void **state)
     assert_put(&f, name("s", "2"), "after");
 
     for (i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
-        f.in.mark = i;
+        f.in.generation = i;
+        f.in.claimed = i * 5;
         assert_put(&f, name("s", "1"), values[i]);
 
         assert_rc(get(&f, name("s", "1")), NSF_SHARD_OK);
         assert_int_equal(f.v.len, strlen(values[i]));
         assert_memory_equal(f.v.data, values[i], f.v.len);
-        assert_int_equal(f.v.mark, i);
+        assert_int_equal(f.v.generation, i);
+        assert_int_equal(f.v.claimed, i * 5);
         assert_int_equal(figures(&f).entries, 3);
     }
 
     assert_value(&f, name("s", "0"), "before");
     assert_value(&f, name("s", "2"), "after");
 
-    /* 48 for each, the names and 5 or 6 bytes, rounded to 8 */
+    /* 56 for each, the names and 5 or 6 bytes, rounded to 8 */
 
     bytes = figures(&f).bytes;
-    assert_int_equal(bytes, 3 * 56);
+    assert_int_equal(bytes, 3 * 64);
     assert_int_equal(figures(&f).evicted, 0);
 
     fixture_free(&f);
@@ -398,7 +375,8 @@ same_bytes_again(void **state)
     for (i = 0; i < 10000; i++) {
         f.in.valid = i;
         f.in.limit = NOW + i + 1;
-        f.in.mark = i * 3;
+        f.in.generation = i * 3;
+        f.in.claimed = i * 5;
 
         assert_put(&f, name("s", "1"), "0123456789012345678901234567890123");
     }
@@ -406,7 +384,8 @@ same_bytes_again(void **state)
     assert_value(&f, name("s", "1"), "0123456789012345678901234567890123");
     assert_int_equal(f.v.valid, 9999);
     assert_int_equal(f.v.limit, NOW + 10000);
-    assert_int_equal(f.v.mark, 9999 * 3);
+    assert_int_equal(f.v.generation, 9999 * 3);
+    assert_int_equal(f.v.claimed, 9999 * 5);
 
     assert_int_equal(figures(&f).entries, 21);
     assert_int_equal(figures(&f).evicted, 0);
@@ -448,11 +427,13 @@ positive_and_negative(void **state)
     assert_put(&f, name("s", "1"), "now there are some");
 
     f.in.negative = 1;
-    f.in.mark = 5;
+    f.in.generation = 5;
+    f.in.claimed = 6;
     assert_put(&f, name("s", "1"), "");
     assert_value(&f, name("s", "1"), "");
     assert_int_equal(f.v.negative, 1);
-    assert_int_equal(f.v.mark, 5);
+    assert_int_equal(f.v.generation, 5);
+    assert_int_equal(f.v.claimed, 6);
     assert_int_equal(figures(&f).entries, 0);
     assert_int_equal(figures(&f).negative, 1);
 
@@ -500,8 +481,7 @@ longest_entry(void **state)
 
     f.in.len = SIZE_MAX;
     f.in.data = data;
-    assert_rc(nsf_shard_put(&f.sh, &key, NOW, &f.in, 0),
-              NSF_SHARD_TOO_LARGE);
+    assert_rc(nsf_shard_put(&f.sh, &key, NOW, &f.in), NSF_SHARD_TOO_LARGE);
 
     /* again and again, with others: there is always room for it */
 
@@ -640,23 +620,30 @@ forgotten(void **state)
     assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
     assert_int_equal(nsf_shard_del(&f.sh, &key), 0);
     assert_none(&f, key);
+
+    /* in this scope alone */
+
     assert_value(&f, name("one", "1"), "first");
+    assert_value(&f, name("three", "1"), "");
+    assert_int_equal(figures(&f).entries, 2);
+    assert_int_equal(figures(&f).negative, 1);
 
-    /* of a purge the scope does not count */
+    /* what is forgotten can be put again */
 
-    key = name("any", "1");
-    assert_int_equal(nsf_shard_purge(&f.sh, &key), 2);
-    assert_none(&f, name("one", "1"));
-    assert_none(&f, name("three", "1"));
+    f.in.negative = 0;
+    assert_put(&f, key, "third again");
+    assert_value(&f, key, "third again");
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
+
+    key = name("three", "1");
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
+    assert_none(&f, key);
     assert_value(&f, name("one", "2"), "second");
-    assert_int_equal(nsf_shard_purge(&f.sh, &key), 0);
 
-    f.in.negative = 1;
-    assert_put(&f, name("one", "3"), "");
-    assert_int_equal(nsf_shard_clear(&f.sh), 2);
-    assert_none(&f, name("one", "2"));
-    assert_none(&f, name("one", "3"));
-    assert_int_equal(nsf_shard_clear(&f.sh), 0);
+    key = name("one", "1");
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
+    key = name("one", "2");
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
 
     assert_int_equal(figures(&f).entries, 0);
     assert_int_equal(figures(&f).negative, 0);
@@ -668,77 +655,11 @@ forgotten(void **state)
 }
 
 
-static nsf_shard_rc_e
-put_late(fixture_t *f, nsf_shard_key_t key, uint32_t token)
-{
-    static unsigned char  data[] = "late";
-
-    f->in.data = data;
-    f->in.len = 4;
-
-    return nsf_shard_put(&f->sh, &key, NOW, &f->in, token);
-}
-
-
-static void
-purged_meanwhile(void **state)
-{
-    uint32_t         one, two;
-    fixture_t        f;
-    nsf_shard_key_t  a, b;
-
-    (void) state;
-
-    fixture_init(&f, SIZE);
-
-    a = name("s", "1");
-    b = name("s", "2");
-
-    one = nsf_shard_token(&f.sh, a.hash);
-    two = nsf_shard_token(&f.sh, b.hash);
-
-    /* also of what was not there */
-
-    assert_int_equal(nsf_shard_purge(&f.sh, &a), 0);
-    assert_rc(put_late(&f, a, one), NSF_SHARD_PURGED);
-    assert_none(&f, a);
-    assert_rc(put_late(&f, b, two), NSF_SHARD_OK);
-
-    one = nsf_shard_token(&f.sh, a.hash);
-    assert_rc(put_late(&f, a, one), NSF_SHARD_OK);
-    assert_value(&f, a, "late");
-
-    /* del() is no purge, eviction and put() neither */
-
-    assert_int_equal(nsf_shard_del(&f.sh, &a), 1);
-    assert_rc(put_late(&f, a, one), NSF_SHARD_OK);
-
-    /* what is there stays there if what comes is outdated */
-
-    assert_int_equal(nsf_shard_purge(&f.sh, &a), 1);
-    assert_put(&f, a, "new");
-    assert_rc(put_late(&f, a, one), NSF_SHARD_PURGED);
-    assert_value(&f, a, "new");
-
-    one = nsf_shard_token(&f.sh, a.hash);
-    two = nsf_shard_token(&f.sh, b.hash);
-    assert_int_equal(nsf_shard_clear(&f.sh), 2);
-    assert_rc(put_late(&f, a, one), NSF_SHARD_PURGED);
-    assert_rc(put_late(&f, b, two), NSF_SHARD_PURGED);
-
-    assert_put(&f, a, "newer");
-    assert_value(&f, a, "newer");
-
-    fixture_free(&f);
-}
-
-
 int
 main(void)
 {
     static const struct CMUnitTest  tests[] = {
         cmocka_unit_test(fields_and_bytes),
-        cmocka_unit_test(mark_of_what_is_there),
         cmocka_unit_test(without_a_pool),
         cmocka_unit_test(pool_has_no_memory),
         cmocka_unit_test(not_there),
@@ -754,7 +675,6 @@ main(void)
         cmocka_unit_test(longest_names),
         cmocka_unit_test(longest_negative),
         cmocka_unit_test(forgotten),
-        cmocka_unit_test(purged_meanwhile),
     };
 
     return cmocka_run_group_tests_name("nsf_shard", tests, NULL, NULL);

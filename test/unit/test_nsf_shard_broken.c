@@ -40,7 +40,7 @@ number(shard_t *t, unsigned i)
 
 
 static nsf_shard_rc_e
-put_token(shard_t *t, unsigned i, size_t len, uint32_t token)
+put(shard_t *t, unsigned i, size_t len)
 {
     nsf_shard_key_t    key;
     nsf_shard_value_t  v;
@@ -51,16 +51,26 @@ put_token(shard_t *t, unsigned i, size_t len, uint32_t token)
     key = number(t, i);
     v.data = t->value;
     v.len = len;
-    v.mark = i;
+    v.generation = i;
 
-    return nsf_shard_put(&t->sh, &key, 0, &v, token);
+    return nsf_shard_put(&t->sh, &key, 0, &v);
 }
 
 
-static nsf_shard_rc_e
-put(shard_t *t, unsigned i, size_t len)
+/* what put() has put, if nobody has claimed it */
+
+static int
+claim(shard_t *t, unsigned i)
 {
-    return put_token(t, i, len, nsf_shard_token(&t->sh, number(t, i).hash));
+    nsf_shard_key_t    key;
+    nsf_shard_value_t  v;
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    key = number(t, i);
+    v.generation = i;
+
+    return nsf_shard_claim(&t->sh, &key, &v, 1000);
 }
 
 
@@ -79,7 +89,8 @@ get(shard_t *t, unsigned i)
     rc = nsf_shard_get(&t->sh, &key, 0, &v, &tp.pool);
 
     if (rc == NSF_SHARD_OK) {
-        assert_int_equal(v.mark, i);
+        assert_int_equal(v.generation, i);
+        assert_int_equal(v.claimed, 0);
 
         for (n = 0; n < v.len; n++) {
             assert_int_equal(v.data[n], (unsigned char) i);
@@ -169,6 +180,9 @@ works_as_new(shard_t *t)
         assert_rc(get(t, i), NSF_SHARD_OK);
     }
 
+    assert_int_equal(claim(t, 2999), 1);
+    assert_int_equal(claim(t, 2999), 0);
+
     assert_int_equal(figures(t).recovered, 1);
     assert_int_equal(t->sh.head->busy, 0);
     assert_int_equal(t->sh.head->seq & 1, 0);
@@ -179,7 +193,6 @@ static void
 writer_died_unseen(void **state)
 {
     shard_t    t;
-    uint32_t   token;
     uintptr_t  seq;
 
     (void) state;
@@ -187,7 +200,6 @@ writer_died_unseen(void **state)
     shard_init(&t);
 
     seq = t.sh.head->seq;
-    token = nsf_shard_token(&t.sh, number(&t, 5).hash);
     t.sh.head->busy = 1;
 
     /* readers need not care */
@@ -196,17 +208,13 @@ writer_died_unseen(void **state)
 
     /* the next writer does, and what it brings is good */
 
-    assert_rc(put_token(&t, 7, 20, token), NSF_SHARD_OK);
+    assert_rc(put(&t, 7, 20), NSF_SHARD_OK);
 
     assert_int_equal(figures(&t).entries, 1);
     assert_int_equal(figures(&t).recovered, 1);
     assert_rc(get(&t, 5), NSF_SHARD_NONE);
     assert_rc(get(&t, 7), NSF_SHARD_OK);
     assert_true(t.sh.head->seq > seq);
-
-    /* what was begun before is not */
-
-    assert_rc(put_token(&t, 8, 20, token), NSF_SHARD_PURGED);
 
     works_as_new(&t);
     shard_free(&t);
@@ -243,23 +251,40 @@ static void
 writers_mend(void **state)
 {
     int              i;
-    size_t           n;
     shard_t          t;
     nsf_shard_key_t  key;
 
     (void) state;
 
-    for (i = 0; i < 3; i++) {
+    for (i = 0; i < 6; i++) {
         shard_init(&t);
 
-        t.sh.head->seq++;
+        if (i % 2 == 0) {
+            t.sh.head->seq++;
+
+        } else {
+            t.sh.head->busy = 1;
+        }
+
         key = number(&t, 5);
 
-        n = (i == 0) ? nsf_shard_del(&t.sh, &key)
-            : (i == 1) ? nsf_shard_purge(&t.sh, &key)
-            : nsf_shard_clear(&t.sh);
+        switch (i / 2) {
 
-        assert_int_equal(n, 0);
+        case 0:
+            assert_int_equal(nsf_shard_del(&t.sh, &key), 0);
+            break;
+
+        case 1:
+            assert_int_equal(claim(&t, 5), 0);
+            break;
+
+        default:
+
+            /* one that is not kept */
+
+            assert_rc(put(&t, 5, sizeof(t.value)), NSF_SHARD_TOO_LARGE);
+        }
+
         assert_rc(get(&t, 5), NSF_SHARD_NONE);
         assert_int_equal(figures(&t).entries, 0);
 
@@ -403,7 +428,7 @@ static const mess_t  messes[] = {
 #define MESSES  (sizeof(messes) / sizeof(messes[0]))
 
 
-/* readers stay within bounds, and writers mend it: put, del, purge */
+/* readers stay within bounds, and writers mend it: put, del, claim */
 
 static void
 nonsense(void **state)
@@ -439,7 +464,7 @@ nonsense(void **state)
                 break;
 
             default:
-                assert_int_equal(nsf_shard_purge(&t.sh, &key), 0);
+                assert_int_equal(claim(&t, 5), 0);
             }
 
             assert_int_equal(figures(&t).recovered, 1);
@@ -501,6 +526,12 @@ another_version(void **state)
     t.sh.head->version++;
     nsf_assert_error(nsf_shard_attach(&other, t.mem, SIZE), "another version");
     t.sh.head->version--;
+
+    /* the one before: its entries have a shorter head */
+
+    t.sh.head->version--;
+    nsf_assert_error(nsf_shard_attach(&other, t.mem, SIZE), "another version");
+    t.sh.head->version++;
 
     t.sh.head->mask++;
     nsf_assert_error(nsf_shard_attach(&other, t.mem, SIZE), "another size");
@@ -597,7 +628,8 @@ replaced_while_it_is_read(void **state)
     memset(&v, 0xee, sizeof(nsf_shard_value_t));
     assert_rc(nsf_shard_get(&t.sh, &key, 0, &v, &m.pool), NSF_SHARD_BUSY);
     assert_int_equal(m.calls, 100);
-    assert_int_equal((unsigned char) v.mark, 0xee);
+    assert_int_equal((unsigned char) v.generation, 0xee);
+    assert_int_equal((unsigned char) v.claimed, 0xee);
 
     shard_free(&t);
 }

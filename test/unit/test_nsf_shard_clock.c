@@ -50,9 +50,7 @@ cache_put(cache_t *c, unsigned i, size_t len, int negative)
 
     v.negative = (negative != 0);
 
-    assert_int_equal(nsf_shard_put(&c->sh, &key, 0, &v,
-                                   nsf_shard_token(&c->sh, key.hash)),
-                     NSF_SHARD_OK);
+    assert_int_equal(nsf_shard_put(&c->sh, &key, 0, &v), NSF_SHARD_OK);
 }
 
 

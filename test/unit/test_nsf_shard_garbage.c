@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "nsf_test_shard.h"
+#include "nsf_shard_memory.h"
 
 
 #define NAMES    400
@@ -21,13 +22,13 @@
 
 #define FOREVER  100
 
-/* the first bytes that may hold anything but the head's, see nsf_shard.c */
+/* the first bytes that may hold anything but the head's */
 
-#define HEAD     1024
+#define HEAD     sizeof(nsf_shard_head_t)
 
 /* of an entry, the scope follows it */
 
-#define HEADER   48
+#define HEADER   NSF_SHARD_HEADER
 
 
 typedef struct {
@@ -103,8 +104,7 @@ names_put(names_t *r, size_t i, int negative, size_t len, unsigned char *data)
         v.len = len;
     }
 
-    assert_int_equal(nsf_shard_put(&r->sh, &r->keys[i], 0, &v,
-                                   nsf_shard_token(&r->sh, r->keys[i].hash)),
+    assert_int_equal(nsf_shard_put(&r->sh, &r->keys[i], 0, &v),
                      NSF_SHARD_OK);
 }
 
@@ -269,79 +269,111 @@ spoil_reads(names_t *r, const nsf_shard_t *sh, unsigned n, uint64_t *random,
 
 
 static void
-spoil_writes(names_t *r, nsf_shard_t *sh, uint64_t *random)
+spoil_put(names_t *r, nsf_shard_t *sh, size_t i, uint64_t *random)
 {
-    size_t  i, n;
     unsigned char      data[LONGEST];
-    nsf_shard_stat_t   st;
     nsf_shard_value_t  v;
 
-    for (n = 0; n < 6; n++) {
-        i = nsf_test_below(random, NAMES);
+    memset(&v, 0, sizeof(nsf_shard_value_t));
 
-        switch (nsf_test_below(random, 5)) {
+    v.negative = (nsf_test_below(random, 4) == 0);
 
-        case 0:
-            (void) nsf_shard_del(sh, &r->keys[i]);
-            break;
-
-        case 1:
-            (void) nsf_shard_purge(sh, &r->keys[i]);
-            break;
-
-        default:
-            memset(&v, 0, sizeof(nsf_shard_value_t));
-
-            v.negative = (nsf_test_below(random, 4) == 0);
-
-            if (!v.negative) {
-                v.data = data;
-                v.len = names_value(data, random);
-            }
-
-            names_assert(nsf_shard_put(sh, &r->keys[i], 0, &v,
-                                       nsf_shard_token(sh, r->keys[i].hash))
-                         == NSF_SHARD_OK);
-        }
-
-        nsf_shard_stat(sh, &st);
+    if (!v.negative) {
+        v.data = data;
+        v.len = names_value(data, random);
     }
+
+    names_assert(nsf_shard_put(sh, &r->keys[i], 0, &v) == NSF_SHARD_OK);
 }
 
 
-/* after a clear the shard is as good as new */
+/* of what is there, as far as it is */
 
 static void
-spoil_clear(names_t *r, nsf_shard_t *sh, nsf_test_pond_t *pond)
+spoil_claim(names_t *r, nsf_shard_t *sh, size_t i, uint64_t *random)
 {
-    size_t             i;
-    uint64_t           id;
+    int                rc;
+    nsf_shard_value_t  v;
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+    (void) nsf_shard_get(sh, &r->keys[i], 0, &v, NULL);
+
+    rc = nsf_shard_claim(sh, &r->keys[i], &v, nsf_test_random(random));
+
+    names_assert(rc == 0 || rc == 1);
+}
+
+
+static void
+spoil_write(names_t *r, nsf_shard_t *sh, uint64_t *random)
+{
+    size_t            i;
+    nsf_shard_stat_t  st;
+
+    i = nsf_test_below(random, NAMES);
+
+    switch (nsf_test_below(random, 5)) {
+
+    case 0:
+        names_assert(nsf_shard_del(sh, &r->keys[i]) <= 1);
+        break;
+
+    case 1:
+        spoil_claim(r, sh, i, random);
+        break;
+
+    default:
+        spoil_put(r, sh, i, random);
+    }
+
+    nsf_shard_stat(sh, &st);
+}
+
+
+/*
+ * A writer has died there as well: after the next one the shard is as good as
+ * new, whatever is in there.
+ */
+
+static void
+spoil_recover(names_t *r, nsf_shard_t *sh, uint64_t *random,
+    nsf_test_pond_t *pond)
+{
+    size_t             i, there;
+    uint64_t           recovered;
     unsigned char      data[100];
     nsf_shard_stat_t   st;
     nsf_shard_value_t  v;
 
-    (void) nsf_shard_clear(sh);
     nsf_shard_stat(sh, &st);
+    recovered = st.recovered;
 
-    assert_int_equal(st.entries, 0);
-    assert_int_equal(st.negative, 0);
+    sh->head->busy = 1;
+    spoil_write(r, sh, random);
 
-    for (i = 0; i < 40; i++) {
-        assert_int_equal(nsf_shard_get(sh, &r->keys[i], 0, &v, NULL),
-                         NSF_SHARD_NONE);
+    nsf_shard_stat(sh, &st);
+    assert_int_equal(st.recovered, recovered + 1);
+    assert_true(st.entries + st.negative <= 1);
+
+    there = 0;
+
+    for (i = 0; i < NAMES; i++) {
+        there += (nsf_shard_get(sh, &r->keys[i], 0, &v, NULL)
+                  == NSF_SHARD_OK);
     }
+
+    assert_int_equal(there, st.entries + st.negative);
 
     for (i = 0; i < 40; i++) {
         memset(&v, 0, sizeof(nsf_shard_value_t));
 
-        id = i;
         v.data = data;
         v.len = sizeof(data);
-        nsf_test_fill(data, sizeof(data), id);
+        v.generation = i;
+        nsf_test_fill(data, sizeof(data), i);
 
-        assert_int_equal(nsf_shard_put(sh, &r->keys[i], 0, &v,
-                                       nsf_shard_token(sh, r->keys[i].hash)),
-                         NSF_SHARD_OK);
+        assert_int_equal(nsf_shard_put(sh, &r->keys[i], 0, &v), NSF_SHARD_OK);
+        assert_int_equal(nsf_shard_claim(sh, &r->keys[i], &v, i + 1), 1);
     }
 
     for (i = 0; i < 40; i++) {
@@ -350,17 +382,25 @@ spoil_clear(names_t *r, nsf_shard_t *sh, nsf_test_pond_t *pond)
         assert_int_equal(nsf_shard_get(sh, &r->keys[i], 0, &v, &pond->pool),
                          NSF_SHARD_OK);
         assert_int_equal(v.len, sizeof(data));
+        assert_int_equal(v.generation, i);
+        assert_int_equal(v.claimed, i + 1);
         assert_true(nsf_test_filled(v.data, v.len, i));
     }
 
+    for (i = 0; i < 40; i++) {
+        assert_int_equal(nsf_shard_del(sh, &r->keys[i]), 1);
+    }
+
     nsf_shard_stat(sh, &st);
-    assert_int_equal(st.entries, 40);
+    assert_true(st.entries + st.negative <= 1);
+    assert_int_equal(st.recovered, recovered + 1);
 }
 
 
 /*
  * In memory from malloc(), so that a sanitizer sees what is read beside it.
- * With "from" the head is spared, and a clear makes all good.
+ * With "from" the head is spared, and the next writer after a death makes all
+ * good.
  */
 
 static void
@@ -368,7 +408,7 @@ spoil_run(size_t from, unsigned rounds)
 {
     names_t          *r;
     uint64_t         random;
-    unsigned         i;
+    unsigned         i, n;
     nsf_shard_t      sh;
     unsigned char   *mem;
     nsf_test_pond_t  pond;
@@ -393,12 +433,15 @@ spoil_run(size_t from, unsigned rounds)
         spoil_reads(r, &sh, 30, &random, &pond);
 
         if (i % 2 == 0) {
-            spoil_writes(r, &sh, &random);
+            for (n = 0; n < 6; n++) {
+                spoil_write(r, &sh, &random);
+            }
+
             spoil_reads(r, &sh, 10, &random, &pond);
         }
 
         if (from != 0) {
-            spoil_clear(r, &sh, &pond);
+            spoil_recover(r, &sh, &random, &pond);
         }
     }
 
@@ -454,7 +497,7 @@ spoil_find(const names_t *r)
 }
 
 
-/* an entry that would go on behind the memory, by 8 bytes more each time */
+/* an entry that would go on behind the memory, by 8 bytes less each time */
 
 static void
 garbage_at_the_end(void **state)
@@ -482,7 +525,7 @@ garbage_at_the_end(void **state)
     at = spoil_find(r);
     len = r->keys[i].scope.len + r->keys[i].key.len + LONGEST / 2;
 
-    for (rest = 0; rest < len; rest += 8) {
+    for (rest = 0; rest < len + 8; rest += 8) {
         memcpy(mem, r->map.mem, NSF_SHARD_MIN);
 
         end = NSF_SHARD_MIN - HEADER - rest;
@@ -500,8 +543,10 @@ garbage_at_the_end(void **state)
         nsf_assert_good(nsf_shard_attach(&sh, mem, NSF_SHARD_MIN));
         nsf_test_pond_reset(&pond);
 
+        /* the last one does not: it is the one that was moved about */
+
         assert_int_equal(nsf_shard_get(&sh, &r->keys[i], 0, &v, &pond.pool),
-                         NSF_SHARD_NONE);
+                         rest < len ? NSF_SHARD_NONE : NSF_SHARD_OK);
     }
 
     nsf_test_pond_free(&pond);

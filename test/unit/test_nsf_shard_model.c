@@ -15,13 +15,10 @@
 #define SCOPES   3
 #define KEYS     400
 #define NAMES    (SCOPES * KEYS)
-#define TOKENS   32
 
-/* so many keys have one hash */
+/* so many keys have one hash, in every scope */
 
 #define SAME     30
-
-#define NOBODY   ((size_t) -1)
 
 
 typedef struct {
@@ -35,15 +32,9 @@ typedef struct {
     uint64_t           id;
     uint64_t           valid;
     uint64_t           limit;
-    uint64_t           mark;
+    uint64_t           generation;
+    uint64_t           claimed;
 } name_t;
-
-
-typedef struct {
-    size_t             name;
-    uint32_t           token;
-    unsigned           purged;
-} token_t;
 
 
 typedef struct {
@@ -54,8 +45,11 @@ typedef struct {
     uint64_t           late;
     uint64_t           same;
     uint64_t           large;
-    uint64_t           purged;
     uint64_t           dropped;
+    uint64_t           claimed;
+    uint64_t           given_back;
+    uint64_t           refused;
+    uint64_t           found_claimed;
 } seen_t;
 
 
@@ -72,8 +66,6 @@ typedef struct {
     size_t             max;
 
     name_t             names[NAMES];
-    unsigned           purges[KEYS];
-    token_t            tokens[TOKENS];
 
     uint64_t           now;
     uint64_t           ids;
@@ -145,16 +137,11 @@ model_init(model_t *m, size_t size, uint64_t seed)
         name->key.key.len = (size_t) snprintf((char *) name->bytes + len, 128,
                                               "%0*zu", k % 7 ? 1 : 90, k);
 
-        name->key.hash = nsf_test_hash(name->key.key.data,
-                                       name->key.key.len);
+        name->key.hash = nsf_test_hash(name->bytes, len + name->key.key.len);
 
         if (k < SAME) {
             name->key.hash = 0x1234567890abcdefull;
         }
-    }
-
-    for (i = 0; i < TOKENS; i++) {
-        m->tokens[i].name = NOBODY;
     }
 }
 
@@ -224,13 +211,6 @@ model_name(model_t *m)
 
 
 static size_t
-model_key(const model_t *m, const name_t *name)
-{
-    return (size_t) (name - m->names) % KEYS;
-}
-
-
-static size_t
 model_len(model_t *m, const name_t *name)
 {
     size_t  most;
@@ -283,33 +263,6 @@ model_limit(model_t *m)
 }
 
 
-/* a fresh token, or one that was taken a while ago */
-
-static uint32_t
-model_token(model_t *m, const name_t *name, int *purged)
-{
-    size_t    i;
-    token_t  *t;
-    uint32_t  token;
-
-    *purged = 0;
-
-    for (i = 0; i < TOKENS; i++) {
-        t = &m->tokens[i];
-
-        if (t->name != NOBODY && &m->names[t->name] == name) {
-            *purged = (t->purged != m->purges[model_key(m, name)]);
-            token = t->token;
-            t->name = NOBODY;
-
-            return token;
-        }
-    }
-
-    return nsf_shard_token(&m->sh, name->key.hash);
-}
-
-
 static void
 model_forget(name_t *name)
 {
@@ -347,23 +300,27 @@ model_put_figures(model_t *m, const nsf_shard_stat_t *before, int there,
 static void
 model_put(model_t *m)
 {
-    int                purged, figures, there, same;
+    int                figures, there, same;
     name_t            *name;
-    uint32_t           token;
     uint64_t           id;
     nsf_shard_rc_e     rc;
     nsf_shard_stat_t   before;
     nsf_shard_value_t  v;
 
     name = model_name(m);
-    token = model_token(m, name, &purged);
 
     memset(&v, 0, sizeof(nsf_shard_value_t));
 
     v.negative = (nsf_test_below(&m->random, 5) == 0);
     v.valid = m->now + nsf_test_below(&m->random, 100);
     v.limit = model_limit(m);
-    v.mark = nsf_test_random(&m->random);
+    v.generation = nsf_test_random(&m->random);
+
+    /* seldom claimed from the beginning */
+
+    if (nsf_test_below(&m->random, 8) == 0) {
+        v.claimed = m->now + nsf_test_below(&m->random, 100);
+    }
 
     id = ++m->ids;
     same = 0;
@@ -393,7 +350,7 @@ model_put(model_t *m)
         before = model_stat(m);
     }
 
-    rc = nsf_shard_put(&m->sh, &name->key, m->now, &v, token);
+    rc = nsf_shard_put(&m->sh, &name->key, m->now, &v);
 
     if (figures) {
         model_put_figures(m, &before, there, rc);
@@ -402,16 +359,6 @@ model_put(model_t *m)
             model_assert(m, model_stat(m).bytes == before.bytes);
         }
     }
-
-    if (rc == NSF_SHARD_PURGED) {
-
-        /* another key with the same counter may have been purged */
-
-        m->seen.purged++;
-        return;
-    }
-
-    model_assert(m, !purged);
 
     if (name->key.scope.len + name->key.key.len + v.len > m->max) {
         model_assert(m, rc == NSF_SHARD_TOO_LARGE);
@@ -429,7 +376,8 @@ model_put(model_t *m)
     name->id = id;
     name->valid = v.valid;
     name->limit = v.limit;
-    name->mark = v.mark;
+    name->generation = v.generation;
+    name->claimed = v.claimed;
 }
 
 
@@ -463,7 +411,8 @@ model_get(model_t *m)
         model_assert(m, v.len == name->len);
         model_assert(m, v.valid == name->valid);
         model_assert(m, v.limit == name->limit);
-        model_assert(m, v.mark == name->mark);
+        model_assert(m, v.generation == name->generation);
+        model_assert(m, v.claimed == name->claimed);
 
         if (pool == NULL) {
             model_assert(m, v.data == NULL);
@@ -474,6 +423,7 @@ model_get(model_t *m)
 
         m->seen.hits++;
         m->seen.negative += v.negative;
+        m->seen.found_claimed += (v.claimed != 0);
 
     } else {
         model_assert(m, rc == NSF_SHARD_NONE);
@@ -512,64 +462,88 @@ model_del(model_t *m)
 }
 
 
+/* as somebody who has got the entry now, or had before it was changed */
+
 static void
-model_purge(model_t *m)
+model_claim(model_t *m)
 {
-    size_t   i, k, n;
-    name_t  *name;
+    int                there, rc;
+    name_t            *name;
+    uint64_t           until;
+    nsf_shard_stat_t   before, st;
+    nsf_shard_value_t  v;
 
     name = model_name(m);
-    k = model_key(m, name);
-    n = 0;
 
     model_copy(m);
+    there = model_peek(m, name);
 
-    for (i = k; i < NAMES; i += KEYS) {
-        n += (size_t) model_peek(m, &m->names[i]);
-        model_forget(&m->names[i]);
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.valid = name->valid;
+    v.generation = name->generation;
+    v.claimed = name->claimed;
+
+    until = m->now + 1 + nsf_test_below(&m->random, 100);
+
+    switch (nsf_test_below(&m->random, 12)) {
+
+    case 0:
+        v.valid += 1 + nsf_test_below(&m->random, 100);
+        there = 0;
+        break;
+
+    case 1:
+        v.generation ^= UINT64_C(1) << nsf_test_below(&m->random, 64);
+        there = 0;
+        break;
+
+    case 2:
+        v.claimed = name->claimed ? 0 : until;
+        there = 0;
+        break;
+
+    case 3:
+    case 4:
+    case 5:
+    case 6:
+    case 7:
+
+        /* it is given back */
+
+        until = 0;
+        break;
+
+    default:
+        break;
     }
 
-    model_assert(m, nsf_shard_purge(&m->sh, &name->key) == n);
-    m->seen.dropped += n;
-
-    m->purges[k]++;
-}
-
-
-static void
-model_clear(model_t *m)
-{
-    size_t            i;
-    nsf_shard_stat_t  st;
-
+    before = model_stat(m);
+    rc = nsf_shard_claim(&m->sh, &name->key, &v, until);
     st = model_stat(m);
-    model_assert(m, nsf_shard_clear(&m->sh) == st.entries + st.negative);
 
-    st = model_stat(m);
-    model_assert(m, st.entries == 0 && st.negative == 0 && st.bytes == 0);
+    model_assert(m, rc == there);
+    model_assert(m, memcmp(&before, &st, sizeof(nsf_shard_stat_t)) == 0);
 
-    for (i = 0; i < NAMES; i++) {
-        model_forget(&m->names[i]);
+    if (!there) {
+        m->seen.refused++;
+        return;
     }
 
-    for (i = 0; i < KEYS; i++) {
-        m->purges[i]++;
+    if (until != 0) {
+        m->seen.claimed++;
+
+    } else if (name->claimed != 0) {
+        m->seen.given_back++;
     }
-}
 
+    name->claimed = until;
 
-static void
-model_take_token(model_t *m)
-{
-    name_t   *name;
-    token_t  *t;
+    /* of those that had got the same, no other one has it */
 
-    name = model_name(m);
-    t = &m->tokens[nsf_test_below(&m->random, TOKENS)];
-
-    t->name = (size_t) (name - m->names);
-    t->token = nsf_shard_token(&m->sh, name->key.hash);
-    t->purged = m->purges[model_key(m, name)];
+    if (v.claimed != until) {
+        model_assert(m, nsf_shard_claim(&m->sh, &name->key, &v, until) == 0);
+    }
 }
 
 
@@ -627,14 +601,11 @@ model_step(model_t *m)
     } else if (n < 800) {
         model_get(m);
 
-    } else if (n < 840) {
+    } else if (n < 860) {
         model_del(m);
 
-    } else if (n < 880) {
-        model_purge(m);
-
     } else if (n < 940) {
-        model_take_token(m);
+        model_claim(m);
 
     } else if (n < 995) {
         m->now += nsf_test_below(&m->random, 30);
@@ -642,11 +613,8 @@ model_step(model_t *m)
     } else if (n < 998) {
         model_figures(m);
 
-    } else if (n < 999) {
+    } else {
         nsf_assert_good(nsf_shard_attach(&m->sh, m->mem, m->size));
-
-    } else if (nsf_test_below(&m->random, 8) == 0) {
-        model_clear(m);
     }
 }
 
@@ -673,10 +641,13 @@ model_run(size_t size, size_t steps)
     st = model_stat(m);
 
     print_message("%zu bytes: hits %llu, %llu of them negative, misses %llu,"
-                  " evicted %llu, moved %llu\n", size,
+                  " claimed %llu, given back %llu, evicted %llu, moved %llu\n",
+                  size,
                   (unsigned long long) m->seen.hits,
                   (unsigned long long) m->seen.negative,
                   (unsigned long long) (m->seen.misses + m->seen.lost),
+                  (unsigned long long) m->seen.claimed,
+                  (unsigned long long) m->seen.given_back,
                   (unsigned long long) st.evicted,
                   (unsigned long long) st.moved);
 
@@ -687,8 +658,11 @@ model_run(size_t size, size_t steps)
     model_assert(m, m->seen.late > steps / 1000);
     model_assert(m, m->seen.same > steps / 1000);
     model_assert(m, m->seen.large > steps / 1000);
-    model_assert(m, m->seen.purged > steps / 1000);
     model_assert(m, m->seen.dropped > steps / 1000);
+    model_assert(m, m->seen.claimed > steps / 1000);
+    model_assert(m, m->seen.given_back > steps / 1000);
+    model_assert(m, m->seen.refused > steps / 1000);
+    model_assert(m, m->seen.found_claimed > steps / 1000);
     model_assert(m, st.evicted > 0 && st.moved > 0);
 
     model_free(m);

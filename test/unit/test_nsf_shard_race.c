@@ -24,6 +24,10 @@
 
 #define LONGEST   1500
 
+/* of one entry, so that its claims tell which it is */
+
+#define CLAIMS    1000
+
 /* so long that it means an endless loop, in seconds */
 
 #define FOREVER   100
@@ -34,6 +38,9 @@
  * a name has a number: "begun" before it is done, "done" afterwards.  What
  * a get finds is then no older than what was done before the get, and no
  * newer than what was begun until after it.
+ *
+ * "generation" and "claimed" are of the entry that a name has, unless it has
+ * been pushed out: for who has the lock.
  */
 
 typedef struct {
@@ -42,9 +49,13 @@ typedef struct {
     uint64_t  number;
     uint64_t  begun[NAMES];
     uint64_t  done[NAMES];
+    uint64_t  generation[NAMES];
+    uint64_t  claimed[NAMES];
     uint64_t  hits;
     uint64_t  misses;
     uint64_t  busy;
+    uint64_t  claims;
+    uint64_t  refused;
 } control_t;
 
 
@@ -148,75 +159,121 @@ race_value(unsigned char *p, size_t name, uint64_t number, uint64_t *random)
 }
 
 
+/* with the lock; the numbers of one entry go together */
+
+static void
+race_put(race_t *r, size_t i, int negative, uint64_t number, uint64_t *random)
+{
+    unsigned char      data[sizeof(stamp_t) + LONGEST];
+    nsf_shard_value_t  v;
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.valid = number * 3;
+    v.limit = number * 5;
+    v.generation = number;
+    v.negative = (negative != 0);
+
+    if (!negative) {
+        v.data = data;
+        v.len = race_value(data, i, number, random);
+    }
+
+    child_assert(nsf_shard_put(&r->sh, &r->keys[i], 0, &v) == NSF_SHARD_OK);
+
+    r->control->generation[i] = number;
+    r->control->claimed[i] = 0;
+}
+
+
+/*
+ * Others may have been at work since it was got.  Who has claimed it gives it
+ * back, or so does another.
+ */
+
+static void
+race_claim(race_t *r, size_t i, const nsf_shard_value_t *v, uint64_t number)
+{
+    int                rc;
+    uint64_t           until;
+    control_t         *c;
+    nsf_shard_value_t  now;
+
+    c = r->control;
+    until = (v->claimed == 0) ? v->generation * CLAIMS + number % CLAIMS : 0;
+
+    rc = nsf_shard_claim(&r->sh, &r->keys[i], v, until);
+
+    if (c->generation[i] != v->generation || c->claimed[i] != v->claimed) {
+        child_assert(rc == 0);
+        c->refused++;
+        return;
+    }
+
+    if (!rc) {
+
+        /* it has been pushed out */
+
+        child_assert(nsf_shard_get(&r->sh, &r->keys[i], 0, &now, NULL)
+                     == NSF_SHARD_NONE);
+        return;
+    }
+
+    c->claimed[i] = until;
+    c->claims++;
+}
+
+
 static void
 race_write(race_t *r, uint64_t *random)
 {
-    size_t      i, first, step, last, what;
-    uint32_t    token;
-    uint64_t    number;
-    control_t  *c;
-    unsigned char       data[sizeof(stamp_t) + LONGEST];
+    size_t              what, i;
+    uint64_t            number;
+    control_t          *c;
+    nsf_shard_rc_e      rc;
     nsf_shard_value_t   v;
 
     c = r->control;
     what = nsf_test_below(random, 100);
-    first = nsf_test_below(random, NAMES);
+    i = nsf_test_below(random, NAMES);
+    rc = NSF_SHARD_NONE;
 
-    step = NAMES;
-    last = first;
+    if (what >= 80) {
 
-    if (what == 99 && nsf_test_below(random, 20) == 0) {
-        first = 0;
-        step = 1;
-        last = NAMES - 1;
+        /* both want the same ones */
 
-    } else if (what >= 95) {
-        first = first % KEYS;
-        step = KEYS;
-        last = NAMES - 1;
+        i = i % 32;
+        rc = nsf_shard_get(&r->sh, &r->keys[i], 0, &v, NULL);
+
+        if (rc == NSF_SHARD_OK && what % 4 == 0) {
+            (void) sched_yield();
+        }
     }
-
-    token = nsf_shard_token(&r->sh, r->keys[first].hash);
 
     race_lock(c);
 
     number = ++c->number;
 
-    for (i = first; i <= last; i += step) {
-        __atomic_store_n(&c->begun[i], number, __ATOMIC_SEQ_CST);
+    if (what >= 80) {
+        if (rc == NSF_SHARD_OK) {
+            race_claim(r, i, &v, number);
+        }
+
+        race_unlock(c);
+        return;
     }
 
-    if (step == 1) {
-        (void) nsf_shard_clear(&r->sh);
+    __atomic_store_n(&c->begun[i], number, __ATOMIC_SEQ_CST);
 
-    } else if (step == KEYS) {
-        (void) nsf_shard_purge(&r->sh, &r->keys[first]);
-
-    } else if (what >= 90) {
-        (void) nsf_shard_del(&r->sh, &r->keys[first]);
+    if (what >= 74) {
+        (void) nsf_shard_del(&r->sh, &r->keys[i]);
+        c->generation[i] = 0;
 
     } else {
-        memset(&v, 0, sizeof(nsf_shard_value_t));
-
-        v.mark = number;
-        v.negative = (what < 10);
-
-        if (!v.negative) {
-            v.data = data;
-            v.len = race_value(data, first, number, random);
-        }
-
-        if (nsf_shard_put(&r->sh, &r->keys[first], 0, &v, token)
-            != NSF_SHARD_OK)
-        {
-            /* purged by the other writer: what was there is still */
-            number = c->done[first];
-        }
+        race_put(r, i, what < 10, number, random);
     }
 
-    for (i = first; i <= last; i += step) {
-        __atomic_store_n(&c->done[i], number, __ATOMIC_SEQ_CST);
-    }
+    __atomic_store_n(&c->done[i], number, __ATOMIC_SEQ_CST);
 
     race_unlock(c);
 }
@@ -261,8 +318,11 @@ race_read(race_t *r, size_t i, nsf_test_pond_t *pond)
         return rc;
     }
 
-    child_assert(v.mark >= done);
-    child_assert(v.mark <= begun);
+    child_assert(v.generation >= done);
+    child_assert(v.generation <= begun);
+    child_assert(v.valid == v.generation * 3);
+    child_assert(v.limit == v.generation * 5);
+    child_assert(v.claimed == 0 || v.claimed / CLAIMS == v.generation);
 
     if (v.negative) {
         child_assert(v.len == 0);
@@ -273,7 +333,7 @@ race_read(race_t *r, size_t i, nsf_test_pond_t *pond)
     memcpy(&stamp, v.data, sizeof(stamp_t));
 
     child_assert(stamp.name == i);
-    child_assert(stamp.number == v.mark);
+    child_assert(stamp.number == v.generation);
     child_assert(stamp.len == v.len);
     child_assert(nsf_test_filled(v.data + sizeof(stamp_t),
                                  v.len - sizeof(stamp_t),
@@ -383,15 +443,19 @@ readers_beside_writers(void **state)
 
     nsf_shard_stat(&r->sh, &st);
 
-    print_message("hits %llu, misses %llu, busy %llu; evicted %llu,"
-                  " moved %llu\n",
+    print_message("hits %llu, misses %llu, busy %llu; claims %llu,"
+                  " refused %llu; evicted %llu, moved %llu\n",
                   (unsigned long long) r->control->hits,
                   (unsigned long long) r->control->misses,
                   (unsigned long long) r->control->busy,
+                  (unsigned long long) r->control->claims,
+                  (unsigned long long) r->control->refused,
                   (unsigned long long) st.evicted,
                   (unsigned long long) st.moved);
 
     assert_true(r->control->hits > READS / 20);
+    assert_true(r->control->claims > WRITES / 50);
+    assert_true(r->control->refused > 0);
     assert_true(st.evicted > WRITES / 20);
     assert_true(st.moved > WRITES / 100);
     assert_int_equal(st.recovered, 0);

@@ -22,7 +22,7 @@ longest_chain(void **state)
     for (i = 0; i < NSF_SHARD_MAX_CHAIN + 10; i++) {
         key = number(&f, i);
         key.hash = 1;
-        f.in.mark = i;
+        f.in.generation = i;
         f.in.negative = (i % 3 == 0);
         assert_put(&f, key, i % 3 == 0 ? "" : "value");
     }
@@ -37,7 +37,7 @@ longest_chain(void **state)
         assert_rc(get(&f, key), i < 10 ? NSF_SHARD_NONE : NSF_SHARD_OK);
 
         if (i >= 10) {
-            assert_int_equal(f.v.mark, i);
+            assert_int_equal(f.v.generation, i);
         }
     }
 
@@ -243,7 +243,11 @@ attached(void **state)
               NSF_SHARD_OK);
     nsf_assert_str(f.v, "value");
 
-    assert_int_equal(nsf_shard_purge(&other, &key), 1);
+    assert_int_equal(nsf_shard_claim(&other, &key, &f.v, 7), 1);
+    assert_value(&f, key, "value");
+    assert_int_equal(f.v.claimed, 7);
+
+    assert_int_equal(nsf_shard_del(&other, &key), 1);
     assert_none(&f, key);
 
     fixture_free(&f);

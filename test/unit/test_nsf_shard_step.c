@@ -36,7 +36,8 @@ add_put_same(size_t name)
     ver = step.names[name].before;
     ver.valid += 5;
     ver.limit = 0;
-    ver.mark += 5;
+    ver.generation += 5;
+    ver.claimed = 0;
 
     op = step_add_put(name, ver);
 
@@ -112,11 +113,15 @@ put_that_is_refused(void **state)
     op->expected = NSF_SHARD_TOO_LARGE;
     op->version.id = STEP_ABSENT;
 
-    op = step_add_put(9, step_version(40, 0));
-    op->expected = NSF_SHARD_PURGED;
-    op->token--;
+    /* the same of what is not there */
 
-    step_run("put, too large or purged");
+    op = step_add_put(20, step_version(nsf_shard_max_entry(STEP_SIZE), 0));
+    op->expected = NSF_SHARD_TOO_LARGE;
+    op->version.id = STEP_ABSENT;
+
+    step_run("put, too large");
+    assert_int_equal(step_stat().entries + step_stat().negative, 15);
+
     step_free();
 }
 
@@ -185,7 +190,7 @@ put_that_moves(void **state)
 static void
 puts_all_around_the_ring(void **state)
 {
-    size_t          i, bytes;
+    size_t          i, name, bytes;
     uint64_t        random;
     step_version_t  ver;
 
@@ -213,7 +218,15 @@ puts_all_around_the_ring(void **state)
         ver = step_version(nsf_test_below(&random, 2000), i % 9 == 8);
         bytes += ver.len;
 
-        (void) step_add_put(nsf_test_below(&random, step.nnames), ver);
+        name = nsf_test_below(&random, step.nnames);
+
+        (void) step_add_put(name, ver);
+
+        /* some move with a claim */
+
+        if (i % 4 == 1) {
+            (void) step_add_claim(name, ver, 1000 + i, 1);
+        }
 
         if (i % 3 == 0) {
             (void) step_add(STEP_GET, nsf_test_below(&random, step.nnames), 0);
@@ -301,7 +314,7 @@ put_into_a_full_chain(void **state)
 
 
 static void
-del_and_purge(void **state)
+del(void **state)
 {
     size_t  i;
 
@@ -324,19 +337,130 @@ del_and_purge(void **state)
     (void) step_add(STEP_DEL, 7, 1);
     (void) step_add(STEP_DEL, 15, 1);
 
+    /* of what is gone, or never was */
+
+    (void) step_add(STEP_DEL, 5, 0);
+    (void) step_add(STEP_DEL, 30, 0);
+
     step_run("del");
+    assert_int_equal(step_stat().entries + step_stat().negative, 16);
+
     step_free();
+}
+
+
+/* somebody asks, and gives it back; after that somebody else */
+
+static void
+claim(void **state)
+{
+    size_t          i;
+    step_version_t  ver;
+
+    static const size_t  names[] = { 0, 5, 7, 15, 16 };
+
+    (void) state;
 
     step_init();
+
+    for (i = 0; i < 8; i++) {
+        step.names[i].key.hash = 0x3333333333333333ull;
+    }
 
     for (i = 0; i < 20; i++) {
         step_put(i, step_version(60, i % 4 == 3));
     }
 
-    (void) step_add(STEP_PURGE, 8, 2);
-    (void) step_add(STEP_PURGE, 11, 2);
+    for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+        ver = step.names[names[i]].before;
 
-    step_run("purge");
+        (void) step_add_claim(names[i], ver, 0x1111111111111111ull, 1);
+        ver.claimed = 0x1111111111111111ull;
+
+        (void) step_add_claim(names[i], ver, 0, 1);
+        ver.claimed = 0;
+
+        (void) step_add_claim(names[i], ver, 0x2222222222222222ull, 1);
+    }
+
+    step_run("claim");
+
+    /* readers are told of each of them while it is written */
+
+    assert_true(step.busy >= 3 * i);
+
+    step_free();
+}
+
+
+static void
+claim_that_is_refused(void **state)
+{
+    step_version_t  ver;
+
+    (void) state;
+
+    step_init();
+    prepare_some();
+
+    /* another has it */
+
+    ver = step.names[5].before;
+    (void) step_add_claim(5, ver, 1000, 1);
+    (void) step_add_claim(5, ver, 2000, 0);
+
+    ver = step.names[6].before;
+    ver.valid++;
+    (void) step_add_claim(6, ver, 1000, 0);
+
+    ver = step.names[7].before;
+    ver.generation++;
+    (void) step_add_claim(7, ver, 1000, 0);
+
+    /* there is none */
+
+    (void) step_add_claim(40, ver, 1000, 0);
+
+    step_run("claim that is refused");
+
+    assert_int_equal(step_stat().entries + step_stat().negative, 16);
+    step_free();
+}
+
+
+/* what was claimed is put, the same or not: nobody has it any more */
+
+static void
+put_of_what_is_claimed(void **state)
+{
+    step_version_t  ver;
+
+    (void) state;
+
+    step_init();
+    prepare_some();
+
+    ver = step.names[5].before;
+    (void) step_add_claim(5, ver, 1000, 1);
+
+    ver.claimed = 0;
+    ver.generation += 5;
+    (void) step_add_put(5, ver);
+
+    ver.claimed = 1000;
+    (void) step_add_claim(5, ver, 0, 0);
+
+    ver = step.names[6].before;
+    (void) step_add_claim(6, ver, 1000, 1);
+
+    ver = step_version(70, 0);
+    ver.claimed = 0;
+    (void) step_add_put(6, ver);
+    (void) step_add_claim(6, ver, 2000, 1);
+    (void) step_add(STEP_DEL, 6, 1);
+    (void) step_add_claim(6, ver, 0, 0);
+
+    step_run("put of what is claimed");
     step_free();
 }
 
@@ -360,9 +484,14 @@ recover(const char *name, const step_dead_t *dead, step_what_e what)
         break;
 
     case STEP_DEL:
-    case STEP_PURGE:
-    case STEP_CLEAR:
         (void) step_add(what, 3, 0);
+        break;
+
+    case STEP_CLAIM:
+
+        /* it has been got before, and is gone */
+
+        (void) step_add_claim(3, step.names[3].before, 1000, 0);
         break;
 
     default:
@@ -401,25 +530,9 @@ writer_that_recovers(void **state)
     recover("put after death in public", &step_dead_busy, STEP_PUT);
     recover("put after death", &step_dead_readable, STEP_PUT);
     recover("del after death", &step_dead_readable, STEP_DEL);
-    recover("purge after death in public", &step_dead_busy, STEP_PURGE);
-    recover("clear after death", &step_dead_readable, STEP_CLEAR);
-}
-
-
-static void
-clear(void **state)
-{
-    (void) state;
-
-    step_init();
-    prepare_some();
-
-    (void) step_add(STEP_CLEAR, 0, 16);
-
-    step_run("clear");
-    assert_int_equal(step_stat().entries, 0);
-
-    step_free();
+    recover("del after death in public", &step_dead_busy, STEP_DEL);
+    recover("claim after death", &step_dead_readable, STEP_CLAIM);
+    recover("claim after death in public", &step_dead_busy, STEP_CLAIM);
 }
 
 
@@ -445,7 +558,6 @@ format(void **state)
             prepare_some();
         }
 
-        step.token = 0;
         (void) step_add(STEP_FORMAT, 0, 0);
 
         step_run("format");
@@ -469,8 +581,10 @@ main(void)
         cmocka_unit_test(puts_all_around_the_ring),
         cmocka_unit_test(negative_puts_all_around_the_ring),
         cmocka_unit_test(put_into_a_full_chain),
-        cmocka_unit_test(del_and_purge),
-        cmocka_unit_test(clear),
+        cmocka_unit_test(del),
+        cmocka_unit_test(claim),
+        cmocka_unit_test(claim_that_is_refused),
+        cmocka_unit_test(put_of_what_is_claimed),
         cmocka_unit_test(writer_that_recovers),
         cmocka_unit_test(format),
     };

@@ -13,6 +13,7 @@
 
 #include "nsf_test_shard.h"
 #include "nsf_test_trace.h"
+#include "nsf_shard_memory.h"
 
 
 #define NAMES  40
@@ -25,6 +26,10 @@
 /* that is in the same bucket */
 
 #define NEIGHBOUR  13
+
+/* until then the name is claimed, if it is */
+
+#define CLAIM  0x1122334455667788ull
 
 /* states of the memory within an operation of a writer */
 
@@ -81,6 +86,7 @@ typedef struct {
     void             (*work)(void);
     unsigned           old:1;
     unsigned           new:1;
+    unsigned           claimed:1;
     unsigned           none:1;
     unsigned           busy:1;
     unsigned           any:1;
@@ -109,13 +115,11 @@ stop_put(size_t name, uint64_t number)
     v.data = data;
     v.len = stop_len(name, number);
     v.valid = number;
-    v.mark = number;
+    v.generation = number;
 
     nsf_test_fill(data, v.len, number * NAMES + name);
 
-    assert_int_equal(nsf_shard_put(&stop.sh, &stop.keys[name], 0, &v,
-                                   nsf_shard_token(&stop.sh,
-                                                   stop.keys[name].hash)),
+    assert_int_equal(nsf_shard_put(&stop.sh, &stop.keys[name], 0, &v),
                      NSF_SHARD_OK);
 }
 
@@ -134,7 +138,7 @@ stop_put_negative(size_t name, uint64_t number)
 
     v.negative = 1;
     v.valid = number;
-    v.mark = number;
+    v.generation = number;
 
     key = stop.keys[name];
 
@@ -143,9 +147,7 @@ stop_put_negative(size_t name, uint64_t number)
         key.scope.len = sizeof(scope);
     }
 
-    assert_int_equal(nsf_shard_put(&stop.sh, &key, 0, &v,
-                                   nsf_shard_token(&stop.sh, key.hash)),
-                     NSF_SHARD_OK);
+    assert_int_equal(nsf_shard_put(&stop.sh, &key, 0, &v), NSF_SHARD_OK);
 }
 
 
@@ -250,14 +252,48 @@ act_times(void)
     v.data = data;
     v.len = stop_len(NAME, 1);
     v.valid = 2;
-    v.mark = 2;
+    v.generation = 2;
 
     nsf_test_fill(data, v.len, NAMES + NAME);
 
-    assert_int_equal(nsf_shard_put(&stop.sh, &stop.keys[NAME], 0, &v,
-                                   nsf_shard_token(&stop.sh,
-                                                   stop.keys[NAME].hash)),
+    assert_int_equal(nsf_shard_put(&stop.sh, &stop.keys[NAME], 0, &v),
                      NSF_SHARD_OK);
+}
+
+
+/* who has got it as it was put claims it */
+
+static void
+act_claim(void)
+{
+    nsf_shard_value_t  v;
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.valid = 1;
+    v.generation = 1;
+
+    assert_int_equal(nsf_shard_claim(&stop.sh, &stop.keys[NAME], &v, CLAIM),
+                     1);
+}
+
+
+/* and gives it back, and all looks as before */
+
+static void
+act_claim_and_give_back(void)
+{
+    nsf_shard_value_t  v;
+
+    act_claim();
+
+    memset(&v, 0, sizeof(nsf_shard_value_t));
+
+    v.valid = 1;
+    v.generation = 1;
+    v.claimed = CLAIM;
+
+    assert_int_equal(nsf_shard_claim(&stop.sh, &stop.keys[NAME], &v, 0), 1);
 }
 
 
@@ -333,10 +369,37 @@ act_neighbour(void)
 }
 
 
+/* what it had is overwritten */
+
 static void
-act_clear_and_flood(void)
+act_forget_and_flood(void)
 {
-    (void) nsf_shard_clear(&stop.sh);
+    assert_int_equal(nsf_shard_del(&stop.sh, &stop.keys[NAME]), 1);
+    act_flood();
+}
+
+
+/* a writer has died unseen: the next one empties the shard */
+
+static void
+stop_recover(void)
+{
+    nsf_shard_stat_t  st;
+
+    stop.sh.head->busy = 1;
+
+    assert_int_equal(nsf_shard_del(&stop.sh, &stop.keys[NAME]), 0);
+
+    nsf_shard_stat(&stop.sh, &st);
+    assert_int_equal(st.recovered, 1);
+    assert_int_equal(st.entries, 0);
+}
+
+
+static void
+act_recover_and_flood(void)
+{
+    stop_recover();
     act_flood();
 }
 
@@ -347,11 +410,11 @@ act_clear_and_flood(void)
  */
 
 static void
-act_clear_and_repeat(void)
+act_recover_and_repeat(void)
 {
     size_t  n;
 
-    (void) nsf_shard_clear(&stop.sh);
+    stop_recover();
 
     for (n = stop.state++ % 6; n > 0; n--) {
         stop_put(NEIGHBOUR, 3 + n % 2);
@@ -414,7 +477,7 @@ stop_reader(void)
 /* what the reader has found */
 
 static int
-stop_is(uint64_t number)
+stop_is(uint64_t number, uint64_t claimed)
 {
     const answer_t  *answer;
 
@@ -422,15 +485,17 @@ stop_is(uint64_t number)
 
     if (answer->v.negative) {
         return answer->rc == NSF_SHARD_OK
+               && answer->v.claimed == claimed
                && answer->v.len == 0
                && answer->v.valid == number
-               && answer->v.mark == number;
+               && answer->v.generation == number;
     }
 
     return answer->rc == NSF_SHARD_OK
            && answer->v.valid == number
-           && answer->v.mark == number
+           && answer->v.generation == number
            && answer->v.limit == 0
+           && answer->v.claimed == claimed
            && answer->v.len == stop_len(NAME, number)
            && nsf_test_filled(answer->data, answer->v.len,
                               number * NAMES + NAME);
@@ -448,7 +513,8 @@ stop_is_late(void)
 
     return answer->rc == NSF_SHARD_OK
            && answer->v.valid == 2
-           && answer->v.mark == 2
+           && answer->v.generation == 2
+           && answer->v.claimed == 0
            && answer->v.len == stop_len(NAME, 1)
            && nsf_test_filled(answer->data, answer->v.len, NAMES + NAME);
 }
@@ -463,17 +529,20 @@ stop_check(const act_t *act, size_t at)
     answer = stop.answer;
 
     right = act->any
-            || (act->old && stop_is(1))
-            || (act->new && (stop_is(2) || stop_is_late()))
+            || (act->old && stop_is(1, 0))
+            || (act->new && (stop_is(2, 0) || stop_is_late()))
+            || (act->claimed && stop_is(1, CLAIM))
             || (act->none && answer->rc == NSF_SHARD_NONE)
             || (act->busy && answer->rc == NSF_SHARD_BUSY);
 
     if (!right) {
         fail_msg("%s after %zu instructions of the reader, which finds %d,"
-                 " %zu bytes, valid %llu, mark %llu, %s", act->name, at,
+                 " %zu bytes, valid %llu, generation %llu, claimed %llu, %s",
+                 act->name, at,
                  (int) answer->rc, answer->v.len,
                  (unsigned long long) answer->v.valid,
-                 (unsigned long long) answer->v.mark,
+                 (unsigned long long) answer->v.generation,
+                 (unsigned long long) answer->v.claimed,
                  nsf_test_filled(answer->data, stop_len(NAME, 1),
                                  NAMES + NAME) ? "the old bytes"
                                                : "not the old bytes");
@@ -665,6 +734,21 @@ reader_beside_new_times(void **state)
 
 
 static void
+reader_beside_claims(void **state)
+{
+    static const act_t  claim =
+        { "claimed", act_claim, .old = 1, .claimed = 1 };
+    static const act_t  give_back =
+        { "claimed and given back", act_claim_and_give_back, .old = 1 };
+
+    (void) state;
+
+    stop_run(&claim);
+    stop_run(&give_back);
+}
+
+
+static void
 reader_beside_eviction_and_put(void **state)
 {
     static const act_t  flood_and_replace =
@@ -721,19 +805,32 @@ reader_beside_writer_on_its_way(void **state)
 
 
 static void
-reader_beside_clear(void **state)
+reader_beside_del(void **state)
 {
-    static const act_t  clear_and_flood =
-        { "cleared", act_clear_and_flood, .old = 1, .none = 1 };
+    static const act_t  forget_and_flood =
+        { "forgotten, overwritten", act_forget_and_flood, .old = 1,
+          .none = 1 };
 
-    static const act_t  clear_and_repeat =
-        { "cleared and filled", act_clear_and_repeat, .old = 1, .none = 1,
+    (void) state;
+
+    stop_run(&forget_and_flood);
+}
+
+
+static void
+reader_beside_recovery(void **state)
+{
+    static const act_t  recover_and_flood =
+        { "emptied", act_recover_and_flood, .old = 1, .none = 1 };
+
+    static const act_t  recover_and_repeat =
+        { "emptied and filled", act_recover_and_repeat, .old = 1, .none = 1,
           .base = ALONE };
 
     (void) state;
 
-    stop_run(&clear_and_flood);
-    stop_run(&clear_and_repeat);
+    stop_run(&recover_and_flood);
+    stop_run(&recover_and_repeat);
 }
 
 
@@ -756,11 +853,13 @@ main(void)
 {
     static const struct CMUnitTest  tests[] = {
         cmocka_unit_test(reader_beside_new_times),
+        cmocka_unit_test(reader_beside_claims),
         cmocka_unit_test(reader_beside_eviction_and_put),
         cmocka_unit_test(reader_beside_puts_of_the_same),
         cmocka_unit_test(reader_of_what_is_moved),
         cmocka_unit_test(reader_beside_writer_on_its_way),
-        cmocka_unit_test(reader_beside_clear),
+        cmocka_unit_test(reader_beside_del),
+        cmocka_unit_test(reader_beside_recovery),
         cmocka_unit_test(reader_beside_garbage),
     };
 
