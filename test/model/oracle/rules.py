@@ -626,6 +626,13 @@ class Model:
         version = self._version(sent, response)
         if version is None:
             return "unchanged"
+        for answered in self.world.by_sent.get(sent.number, []):
+            # with another status than 200 it is nginx's own redirect
+            odd = answered.status != 200 and answered.by == "X-Accel-Redirect"
+            if odd and version.path.endswith(f"/{answered.path}"):
+                self._check_bytes(sent, response, version)
+                self._check_version(sent, version, 0.0, float("-inf"), False)
+                return "odd file"
         labels = set()
         reasons = []
         for route in routes:
