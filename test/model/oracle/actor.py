@@ -45,6 +45,7 @@ class Actor:
         url_purges: a purge may name a URL.
         keys: of the stores, instead of IDs with and without a tenant.
         chain: what is done next, before anything random.
+        publish: makes another store in the place of ``l0``, if that can be.
     """
 
     world: World
@@ -56,6 +57,7 @@ class Actor:
     keys: tuple[str, ...] = ()
     reloads: int = 1
     chain: list[Callable[[], None]] = field(default_factory=list)
+    publish: Callable[[dict[str, object]], Callable[[], None]] | None = None
 
     def act(self) -> None:
         """Do one thing."""
@@ -73,6 +75,8 @@ class Actor:
             (1, self.reload),
             (1, self.pass_time),
         ]
+        if self.publish is not None:
+            choices.append((1, self.swap))
         if self.url_purges:
             choices.append((5, self.purge_url))
         total = sum(weight for weight, _ in choices)
@@ -184,6 +188,31 @@ class Actor:
 
     def put(self, store: str, key: str) -> None:
         """Write a record with files of its own."""
+        name, value = self._value(store, key)
+        self.world.write_record(
+            store, key, name, lambda: self.stores[store].put(key, value)
+        )
+
+    def swap(self) -> None:
+        """Put another store in the place of the LMDB store."""
+        assert self.publish is not None
+        names: dict[str, str] = {}
+        values: dict[str, object] = {}
+        for _ in range(6):
+            key = self.ident()
+            names[key], values[key] = self._value("l0", key)
+        replace = self.publish(values)
+        begin = time.monotonic()
+        replace()
+        span = self.world.done(f"l0 is another store, with {names}", begin=begin)
+        with self.world.lock:
+            known = [key for store, key in self.world.records if store == "l0"]
+            for key in {*known, *names}:
+                self.world.note_record("l0", key, names.get(key), span, swapped=True)
+        self._maybe_purge()
+
+    def _value(self, store: str, key: str) -> tuple[str, object]:
+        """Write the files of a record, and return their name and the value."""
         edition = len(self.world.records.get((store, key), []))
         name = f"rec/{store}.{key}.{edition}.dat"
         label = f"store,{store},{key}"
@@ -196,9 +225,7 @@ class Actor:
         value: object = name
         if self.chance.random() < 0.4:
             value = {"path": name, "headers": {"Link": f"<{edition}>"}}
-        self.world.write_record(
-            store, key, name, lambda: self.stores[store].put(key, value)
-        )
+        return name, value
 
     def switch(self) -> None:
         """Let ``current`` lead to the other tree; a purge follows often."""

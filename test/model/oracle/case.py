@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from lib.memcached import Memcached
@@ -94,6 +95,49 @@ SERVERS = (
 )
 
 
+class Published:
+    """An LMDB store that is replaced as a whole, by a symbolic link.
+
+    Args:
+        site: where it lies.
+    """
+
+    def __init__(self, site: Site) -> None:
+        self._site = site
+        self._number = 0
+        self._store = site.store_at("l0-0.lmdb")
+        self.path = site.directory / "l0.lmdb"
+        self.path.symlink_to("l0-0.lmdb")
+
+    def put(self, key: str, value: object) -> None:
+        """Store a value."""
+        self._store.put(key, value)
+
+    def delete(self, key: str) -> None:
+        """Remove a key."""
+        self._store.delete(key)
+
+    def publish(self, values: dict[str, object]) -> Callable[[], None]:
+        """Make another store, and return what puts it in the place of this.
+
+        Args:
+            values: what it holds.
+        """
+        self._number += 1
+        name = f"l0-{self._number}.lmdb"
+        store = self._site.store_at(name)
+        for key, value in values.items():
+            store.put(key, value)
+        link = self.path.with_name("l0.new")
+        link.symlink_to(name)
+
+        def replace_it() -> None:
+            link.rename(self.path)
+            self._store = store
+
+        return replace_it
+
+
 @dataclass
 class Outcome:
     """What came of a case.
@@ -157,6 +201,9 @@ class Case:
         self.stores: dict[str, Store] = {}
         self.lookups: dict[str, str] = {}
         self.closing: list[Memcached] = []
+        self.servers: dict[str, Memcached] = {}
+        self.blocks: list[str] = []
+        self.other_blocks: list[str] = []
 
     def _chance(self, name: str) -> random.Random:
         return random.Random(f"{self.name}/{name}")
@@ -173,12 +220,13 @@ class Case:
     def _make_stores(self) -> list[str]:
         """Make the stores, and return their blocks."""
         blocks = []
-        lmdb = self.site.store_at("l0.lmdb")
-        self.stores["l0"] = lmdb
-        self.lookups["l0"] = f"lmdb:{lmdb.path}"
+        published = Published(self.site)
+        self.stores["l0"] = published
+        self.lookups["l0"] = f"lmdb:{published.path}"
         for name in ("m0", "m1"):
             server = Memcached(self.site.directory)
             self.closing.append(server)
+            self.servers[name] = server
             self.stores[name] = server
             if self.chance.random() < 0.5:
                 self.lookups[name] = server.url
@@ -233,8 +281,22 @@ class Case:
             )
             return found
         if route.lookup is not None:
-            others = [s for s in self.stores if s != route.lookup.store]
+            name = route.lookup.store
+            others = [s for s in self.stores if s != name]
             other = self.chance.choice(others)
+            if self.lookups[name] == name and other in self.servers:
+                # the block of that name has another server from now on
+                old, new = self.servers[name].url, self.servers[other].url
+                self.other_blocks = [
+                    b.replace(old, new) if f" {name} {{" in b else b
+                    for b in self.blocks
+                ]
+                return [
+                    replace(r, lookup=replace(r.lookup, store=other))
+                    if r.lookup is not None and r.lookup.store == name
+                    else r
+                    for r in found
+                ]
             old = f"http_sendfile_lookup {self.lookups[route.lookup.store]};"
             new = f"http_sendfile_lookup {self.lookups[other]};"
             found[n] = replace(
@@ -267,7 +329,8 @@ class Case:
     def _run(self) -> Outcome:
         chance = self.chance
         self._trees()
-        blocks = self._make_stores()
+        self.blocks = self._make_stores()
+        self.other_blocks = self.blocks
         generator = Generator(chance, self.features, self._passes, self.lookups)
         servers = chance.choice(SERVERS)
         routes = [
@@ -281,14 +344,14 @@ class Case:
             for name in server.listeners:
                 before = listeners[name].hosts if name in listeners else ()
                 listeners[name] = Listener(name, before + server.hosts)
-        text = self._text(servers, routes, blocks, False)
+        text = self._text(servers, routes, self.blocks, False)
         by_name = {r.name: r for r in routes}
         self.world.configs.append((by_name, ALWAYS))
         other = self._variant(generator, routes)
         variants = [
             (text, by_name),
             (
-                self._text(servers, other, blocks, chance.random() < 0.5),
+                self._text(servers, other, self.other_blocks, chance.random() < 0.5),
                 {r.name: r for r in other},
             ),
         ]
@@ -301,6 +364,9 @@ class Case:
             variants,
             self.features.learn_key,
         )
+        published = self.stores["l0"]
+        assert isinstance(published, Published)
+        actor.publish = published.publish
         for store in self.stores:
             for _ in range(4):
                 actor.put(store, actor.ident())

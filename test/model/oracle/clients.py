@@ -172,6 +172,8 @@ class Client:
             body = b"body" if method != "DELETE" else b""
         elif kind < 0.25 and allowed:
             body = b"body"
+        if route.absolute and chance.random() < 0.02:
+            headers.insert(1, ("Host", "x.test"))
         target = route.target(who)
         line = target
         if who.authority:

@@ -29,7 +29,7 @@ from email.utils import parsedate_to_datetime
 from lib.client import Response
 
 from .app import PARTS, SECRET, allowed_in, included
-from .files import Span, Version
+from .files import ALWAYS, Span, Version
 from .setting import Guide, Lookup, Place, Route
 from .world import Answered, Purged, Record, Sent, World
 
@@ -282,6 +282,11 @@ class Model:
             )
         if not answered.main and answered.sent == sent.number:
             raise Wrong("the answer is that to a part of the page")
+        if not any(
+            r.lookup is None or r.guide or self._may_miss(sent, r.lookup)
+            for r in routes
+        ):
+            raise Wrong("the application's answer, and the store has the file")
         passed = routes[0].guide is not None and any(
             n.lower().startswith(SECRET) for n, _ in response.headers
         )
@@ -302,11 +307,24 @@ class Model:
         if response.status != answered.status and answered.role != "error":
             raise Wrong(f"the application has said {answered.status}")
         body = b"" if sent.method == "HEAD" else answered.body
-        if response.status == 304 or answered.by:
+        if answered.by and response.status == 200:
+            return self._check_second(sent, response, answered)
+        if response.status == 304:
             body = response.body
         if response.body != body:
             raise Wrong(f"the application has said {body!r}")
         return "text"
+
+    def _check_second(self, sent: Sent, response: Response, answered: Answered) -> str:
+        """Check what the first application's headers and the second's file are."""
+        version = self._version(sent, response)
+        if version is None:
+            return "file of a second"
+        asked = self.world.by_sent.get(sent.number, [])
+        if not any(a.label == version.label for a in asked if a.role == "second"):
+            raise Wrong(f"{version} is not what the second application has named")
+        self._check_bytes(sent, response, version)
+        return "file of a second"
 
     def _check_age(self, sent: Sent, response: Response, answered: Answered) -> None:
         if not self.ages or response.status not in (200, 206):
@@ -739,10 +757,34 @@ class Model:
                 begin = float("-inf")
             if {"error", "timeout"} & set(stale) and self._was_down(sent, lookup):
                 begin = float("-inf")
+        # a worker looks once a second whether there is another store
         since = max(begin, purged)
+        swapped = max(begin - WHOLE, purged)
         return any(
-            covers(Span(r.made.begin, r.replaced.end), since, sent.end) for r in records
+            covers(
+                Span(r.made.begin, r.replaced.end),
+                swapped if r.swapped else since,
+                sent.end,
+            )
+            for r in records
         )
+
+    def _may_miss(self, sent: Sent, lookup: Lookup) -> bool:
+        """Tell whether a store may have been without what a request asks for."""
+        if sent.method not in ("GET", "HEAD") or self._was_down(sent, lookup):
+            return True
+        keys = self._keys(sent, lookup)
+        negative = lookup.keeping.negative
+        for key in keys:
+            records = self.world.records.get((lookup.store, key))
+            purged = self._purged_since(sent, {key}, "")
+            if not records:
+                return True
+            before = Record(None, -1, ALWAYS, records[0].made)
+            none = [before, *(r for r in records if r.path is None)]
+            if self._usable(sent, lookup, key, none, purged, negative):
+                return True
+        return not keys
 
     def _by_all(self, begin: float, end: float) -> Iterator[Sent]:
         for other in self.world.sent.values():
@@ -774,6 +816,8 @@ class Model:
         asked: list[Answered],
     ) -> str:
         status = response.status
+        if status == 400 and len([n for n, _ in sent.headers if n == "Host"]) > 1:
+            return "refused"
         if routes[0].guide is not None:
             return "error"
         roles = {a.role for a in asked}
@@ -802,22 +846,7 @@ class Model:
             idle = status in (404, 405) and route.kind in NO_HANDLER
             if idle and not self._keys(sent, lookup):
                 return "missing"
-            if status in (404, 405) and not lookup.fallback:
-                if sent.method not in ("GET", "HEAD"):
-                    return "error"
-                keys = self._keys(sent, lookup)
-                if not keys:
-                    return "error"
-                for key in keys:
-                    records = self.world.records.get((lookup.store, key))
-                    none = [r for r in records or [] if r.path is None]
-                    purged = self._purged_since(sent, {key}, "")
-                    if not records or self._usable(
-                        sent, lookup, key, none, purged, lookup.keeping.negative
-                    ):
-                        return "missing"
-                    first = records[0].made
-                    since = max(sent.begin - lookup.keeping.negative - WHOLE, purged)
-                    if first.end >= since:
-                        return "missing"
+            missing = status in (404, 405) and not lookup.fallback
+            if missing and self._may_miss(sent, lookup):
+                return "missing"
         raise Wrong(f"nobody has said {status}: {response.body[:100]!r}")

@@ -86,9 +86,11 @@ class Sent:
 
     @property
     def plain(self) -> bool:
-        """A GET that asks for all of it, without conditions and body."""
+        """A GET that asks for all of it, without conditions, body, two hosts."""
+        hosts = [v for n, v in self.headers if n == "Host"]
         return (
             self.method == "GET"
+            and len(hosts) == 1
             and not self.body
             and not any(
                 n in ("Range", "If-Range") or n[:3] == "If-" for n, _ in self.headers
@@ -170,12 +172,14 @@ class Record:
         edition: which of the key's records.
         made: when it was written.
         replaced: when it was overwritten or removed.
+        swapped: it was by another store in the place of the whole.
     """
 
     path: str | None
     edition: int
     made: Span
     replaced: Span = NEVER
+    swapped: bool = False
 
 
 @dataclass(frozen=True)
@@ -269,6 +273,16 @@ class World:
             found.append(Record(name, len(found), made))
             return found[-1]
 
+    def note_record(
+        self, store: str, key: str, path: str | None, made: Span, swapped: bool = False
+    ) -> None:
+        """Note what a store has under a key from now on; ``lock`` is held."""
+        found = self.records.setdefault((store, key), [])
+        if found:
+            found[-1].replaced = made
+            found[-1].swapped = swapped
+        found.append(Record(path, len(found), made))
+
     def write_record(
         self, store: str, key: str, path: str | None, write: Callable[[], None]
     ) -> None:
@@ -284,10 +298,7 @@ class World:
         write()
         made = Span(begin, time.monotonic())
         with self.lock:
-            found = self.records.setdefault((store, key), [])
-            if found:
-                found[-1].replaced = made
-            found.append(Record(path, len(found), made))
+            self.note_record(store, key, path, made)
             self.events.append(
                 Event(made, f"store {store}: {key} is {path}", (key, path or ""))
             )
