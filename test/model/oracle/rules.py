@@ -227,7 +227,7 @@ class Model:
             good = allowed_in(sent.who.user, "")
             if not good and response.status in (200, 206, 304):
                 raise Wrong(f"{sent.who.user or 'nobody'} must not see it")
-        if any(r.auth for r in routes):
+        if any(r.auth for r in routes) and response.status != 400:
             self._check_auth(sent, response, routes, asked)
         if teachers:
             return self._check_taught(sent, response, routes, int(teachers[0]))
@@ -317,10 +317,13 @@ class Model:
 
     def _check_second(self, sent: Sent, response: Response, answered: Answered) -> str:
         """Check what the first application's headers and the second's file are."""
+        asked = self.world.by_sent.get(sent.number, [])
+        texts = {a.body for a in asked if a.role == "second" and not a.path}
+        if response.body in texts:
+            return "text of a second"
         version = self._version(sent, response)
         if version is None:
             return "file of a second"
-        asked = self.world.by_sent.get(sent.number, [])
         if not any(a.label == version.label for a in asked if a.role == "second"):
             raise Wrong(f"{version} is not what the second application has named")
         self._check_bytes(sent, response, version)
