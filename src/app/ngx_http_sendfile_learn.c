@@ -243,7 +243,7 @@ ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
 
     learn = ctx->learn;
 
-    learn->asked = ngx_time();
+    learn->asked = ngx_current_msec;
     learn->generation = ngx_http_sendfile_generations_now(
                                                    learn->zone->generations);
 
