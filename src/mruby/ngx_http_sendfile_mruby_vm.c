@@ -21,6 +21,8 @@ typedef struct {
 
 
 static mrb_value ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data);
+static mrb_value ngx_http_sendfile_mrb_allocate(mrb_state *mrb,
+    mrb_value self);
 static void ngx_http_sendfile_mrb_start(ngx_http_sendfile_mrb_vm_t *vm,
     ngx_http_sendfile_mrb_script_t *script);
 static ngx_int_t ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
@@ -143,6 +145,9 @@ ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data)
                 mrb_false_value());
     mrb_undef_class_method(mrb, gc, "generational_mode=");
 
+    mrb_define_method(mrb, mrb->class_class, "allocate",
+                      ngx_http_sendfile_mrb_allocate, MRB_ARGS_NONE());
+
     nginx = mrb_define_class(mrb, "Nginx", mrb->object_class);
 
     /* no StandardError: a plain "rescue" is not meant for it */
@@ -155,6 +160,61 @@ ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data)
     ngx_http_sendfile_mrb_init_headers(mrb, nginx);
     ngx_http_sendfile_mrb_init_var(mrb, nginx);
     ngx_http_sendfile_mrb_init_file(mrb);
+
+    return mrb_nil_value();
+}
+
+
+/*
+ * Class#allocate, in place of mruby's, which also makes objects that mruby
+ * itself takes for finished ones: a Proc without code, a String whose bytes
+ * are at NULL.
+ */
+
+static mrb_value
+ngx_http_sendfile_mrb_allocate(mrb_state *mrb, mrb_value self)
+{
+    mrb_value       s;
+    struct RClass  *c;
+
+    c = mrb_class_ptr(self);
+
+    if (c->tt == MRB_TT_SCLASS) {
+        mrb_raise(mrb, E_TYPE_ERROR, "can't create instance of singleton "
+                  "class");
+    }
+
+    if (c == mrb->nil_class || c == mrb->false_class) {
+        mrb_raisef(mrb, E_TYPE_ERROR, "allocator undefined for %v", self);
+    }
+
+    switch (MRB_INSTANCE_TT(c)) {
+
+    case MRB_TT_FALSE:
+        return mrb_obj_value(mrb_obj_alloc(mrb, MRB_TT_OBJECT, c));
+
+    case MRB_TT_STRING:
+        s = mrb_str_new(mrb, NULL, 0);
+        mrb_basic_ptr(s)->c = c;
+        return s;
+
+    /* their methods know an object that is not initialized, or are well */
+
+    case MRB_TT_OBJECT:
+    case MRB_TT_ARRAY:
+    case MRB_TT_HASH:
+    case MRB_TT_RANGE:
+    case MRB_TT_STRUCT:
+    case MRB_TT_EXCEPTION:
+    case MRB_TT_FIBER:
+    case MRB_TT_MODULE:
+    case MRB_TT_ISTRUCT:
+    case MRB_TT_DATA:
+        return mrb_obj_value(mrb_obj_alloc(mrb, MRB_INSTANCE_TT(c), c));
+
+    default:
+        mrb_raisef(mrb, E_TYPE_ERROR, "allocator undefined for %v", self);
+    }
 
     return mrb_nil_value();
 }
