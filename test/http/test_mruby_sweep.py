@@ -177,7 +177,11 @@ SWEEP = """
 """
 
 
-def test_every_method_of_every_class(ruby: Site) -> None:
+SHARDS = 8
+
+
+@pytest.mark.parametrize("shard", range(SHARDS))
+def test_every_method_of_every_class(ruby: Site, shard: int) -> None:
     """None ends the worker, of whatever object and with whatever arguments."""
     # what is put out goes to the log
     ruby.variables["LOG_LEVEL"] = "error"
@@ -190,7 +194,8 @@ def test_every_method_of_every_class(ruby: Site) -> None:
     swept: list[str] = []
     start = 0
     while True:
-        answer = nginx.get(f"/ruby?n={len(swept)}&from={start}")
+        number = shard + len(swept) * SHARDS
+        answer = nginx.get(f"/ruby?n={number}&from={start}")
         if answer.status == 500:
             at = answer.all("X-At")
             assert at, nginx.errors()[-1]
@@ -202,6 +207,5 @@ def test_every_method_of_every_class(ruby: Site) -> None:
             break
         swept.append(label)
         start = 0
-    assert len(swept) > 150
-    assert {"Proc", "Fiber.allocate", "Nginx::Request", "raw pair"} <= set(swept)
+    assert len(swept) > 20, swept
     assert_well(nginx, pids)
