@@ -186,7 +186,7 @@ def test_every_method_of_every_class(ruby: Site, shard: int) -> None:
     # what is put out goes to the log
     ruby.variables["LOG_LEVEL"] = "error"
     nginx = ruby.start(
-        "mruby_time_limit 10s; mruby_limits instructions=10000000 memory=16m;"
+        "mruby_time_limit 2s; mruby_limits instructions=3000000 memory=16m;"
         + content(SWEEP)
         + WELL
     )
