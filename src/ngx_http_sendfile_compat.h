@@ -88,6 +88,85 @@ ngx_http_sendfile_set_cache_control(ngx_http_request_t *r, ngx_table_elt_t *h)
 }
 
 
+/*
+ * Lines of one name that nginx looks for in one place, as it does for
+ * Cache-Control and Link.
+ */
+
+#if (nginx_version >= 1023000)
+
+typedef ngx_table_elt_t  *ngx_http_sendfile_lines_t;
+
+#else
+
+typedef ngx_array_t       ngx_http_sendfile_lines_t;
+
+#endif
+
+
+/* h becomes the last of them */
+
+static ngx_inline ngx_int_t
+ngx_http_sendfile_add_line(ngx_http_request_t *r,
+    ngx_http_sendfile_lines_t *lines, ngx_table_elt_t *h)
+{
+#if (nginx_version >= 1023000)
+
+    while (*lines) {
+        lines = &(*lines)->next;
+    }
+
+    *lines = h;
+
+#else
+
+    ngx_table_elt_t  **hp;
+
+    if (lines->elts == NULL) {
+        if (ngx_array_init(lines, r->pool, 2, sizeof(ngx_table_elt_t *))
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    hp = ngx_array_push(lines);
+    if (hp == NULL) {
+        return NGX_ERROR;
+    }
+
+    *hp = h;
+
+#endif
+
+    return NGX_OK;
+}
+
+
+static ngx_inline void
+ngx_http_sendfile_forget_lines(ngx_http_sendfile_lines_t *lines)
+{
+#if (nginx_version >= 1023000)
+    *lines = NULL;
+#else
+    lines->nelts = 0;
+#endif
+}
+
+
+/* 1.23.0: "satisfy any" drops each WWW-Authenticate, not the last one only */
+
+static ngx_inline void
+ngx_http_sendfile_add_authenticate(ngx_http_request_t *r, ngx_table_elt_t *h)
+{
+#if (nginx_version >= 1023000)
+    (void) ngx_http_sendfile_add_line(r, &r->headers_out.www_authenticate, h);
+#else
+    r->headers_out.www_authenticate = h;
+#endif
+}
+
+
 /* forgets Cache-Control headers that have been dropped */
 
 static ngx_inline void
