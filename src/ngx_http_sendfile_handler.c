@@ -46,7 +46,9 @@ static void ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, uint32_t token);
+    ngx_http_sendfile_result_t *res, const char *reason);
+static void ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
@@ -649,10 +651,9 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return;
 
     case NGX_DECLINED:
-        ngx_http_sendfile_answer_miss(r, ctx, slcf,
+        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
                                       res->reason ? res->reason
-                                                  : "not in store",
-                                      res->token);
+                                                  : "not in store");
         return;
 
     case NGX_HTTP_SENDFILE_TIMEDOUT:
@@ -690,8 +691,8 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     }
 
     if (ctx->target.valid_until && ctx->target.valid_until <= ngx_time()) {
-        ngx_http_sendfile_answer_miss(r, ctx, slcf, "record has expired",
-                                      res->token);
+        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
+                                      "record has expired");
         return;
     }
 
@@ -708,15 +709,43 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
 static void
 ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, uint32_t token)
+    ngx_http_sendfile_result_t *res, const char *reason)
 {
+    if (res->substitute) {
+        ngx_http_sendfile_answer_elsewhere(r, ctx, slcf);
+        return;
+    }
+
     ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
     ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
                            reason);
 
     if (slcf->cache) {
-        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, token);
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, res->token);
     }
+}
+
+
+/*
+ * The key's own server is down, and the one that stands in for it has not got
+ * the key.  That says nothing of what the store has, so what the cache knows
+ * stays, and this is not added to it.
+ */
+
+static void
+ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    if (ctx->stale && (slcf->cache_use_stale & NGX_HTTP_SENDFILE_ON_ERROR)) {
+        ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
+                               NGX_HTTP_BAD_GATEWAY, "server is down");
+        ngx_http_sendfile_answer_failed(r, ctx, slcf);
+        return;
+    }
+
+    ctx->status = NGX_HTTP_SENDFILE_STATUS_MISS;
+    ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
+                           "not in next server");
 }
 
 

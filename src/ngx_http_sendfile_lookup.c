@@ -349,6 +349,7 @@ ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op, ngx_int_t rc,
     res->reason = op->reason;
     res->detail = op->detail;
     res->err = op->err;
+    res->substitute = op->substitute;
 }
 
 

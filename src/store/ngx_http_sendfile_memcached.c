@@ -175,7 +175,7 @@ ngx_http_sendfile_memcached_get(ngx_http_sendfile_store_t *store,
 {
     ngx_http_sendfile_conn_t  *conn;
 
-    conn = ngx_http_sendfile_pool_get(store->ctx, &op->key);
+    conn = ngx_http_sendfile_pool_get(store->ctx, op);
 
     if (conn == NULL) {
         op->reason = "server is down";

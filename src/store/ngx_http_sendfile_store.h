@@ -50,6 +50,9 @@ typedef struct {
  * read before to be old: with another one than the last time a store answers
  * from what is there now, and not from a snapshot or a file that it has open.
  *
+ * "substitute" says that the key's own server is down, and that another one
+ * was asked: that this has nothing does not mean that the store has nothing.
+ *
  * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
  * may say why there is nothing), "err" is an errno
  * or 0, and "detail" may hold an error text that is no errno.
@@ -68,6 +71,7 @@ struct ngx_http_sendfile_op_s {
     const char                     *reason;
     const char                     *detail;
     ngx_err_t                       err;
+    unsigned                        substitute:1;
 
     ngx_queue_t                     queue;
     void                           *ctx;
