@@ -139,6 +139,9 @@ struct ngx_http_sendfile_store_s {
     ngx_str_t                       url;
     ngx_http_sendfile_place_t       place;
 
+    /* of a name, which data it stands for; empty: the URL says it */
+    ngx_str_t                       ident;
+
     /* NULL: a name whose block has not been read */
     ngx_http_sendfile_store_type_t *type;
     void                           *ctx;
