@@ -7,7 +7,8 @@
  *       `----------------- close --+------------'
  *
  * A connection without operations is idle: it keeps no timer, and goes when
- * the server or nginx closes it.  While there are operations their own
+ * the server closes it, or nginx, which does so when a worker is to exit or
+ * runs out of connections.  While there are operations their own
  * deadlines keep a worker alive that is told to exit.
  */
 
@@ -49,6 +50,8 @@ static void ngx_http_sendfile_conn_silence_handler(ngx_event_t *ev);
 static ngx_uint_t ngx_http_sendfile_conn_overdue(
     ngx_http_sendfile_conn_t *conn, ngx_msec_t age);
 static void ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn);
+static void ngx_http_sendfile_conn_reusable(ngx_connection_t *c,
+    ngx_uint_t reusable);
 static void ngx_http_sendfile_conn_timedout(ngx_http_sendfile_conn_t *conn,
     const char *reason, ngx_uint_t fails);
 static void ngx_http_sendfile_conn_fail(ngx_queue_t *ops, ngx_int_t rc,
@@ -78,6 +81,7 @@ ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
     if (conn->nops++ == 0 && conn->peer.connection) {
         conn->peer.connection->idle = 0;
         conn->peer.connection->log_error = NGX_ERROR_ERR;
+        ngx_http_sendfile_conn_reusable(conn->peer.connection, 0);
     }
 
     if (conn->state == NGX_HTTP_SENDFILE_CONN_READY && !conn->flush.posted) {
@@ -202,6 +206,7 @@ ngx_http_sendfile_conn_reset(ngx_http_sendfile_conn_t *conn)
     }
 
     if (conn->peer.connection) {
+        ngx_http_sendfile_conn_reusable(conn->peer.connection, 0);
         ngx_close_connection(conn->peer.connection);
         conn->peer.connection = NULL;
     }
@@ -695,7 +700,28 @@ ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
         /* a server that restarts now does no harm */
         c->idle = 1;
         c->log_error = NGX_ERROR_INFO;
+        ngx_http_sendfile_conn_reusable(c, 1);
     }
+}
+
+
+/*
+ * Whether nginx may close the connection when it runs out of them.  It counts
+ * all that it may as clients that wait, which this is not.
+ */
+
+static void
+ngx_http_sendfile_conn_reusable(ngx_connection_t *c, ngx_uint_t reusable)
+{
+    if (c->reusable == reusable) {
+        return;
+    }
+
+    ngx_reusable_connection(c, reusable);
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_waiting, reusable ? -1 : 1);
+#endif
 }
 
 
