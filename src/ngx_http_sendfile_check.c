@@ -111,11 +111,22 @@ ngx_http_sendfile_check_store(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
     static ngx_str_t  url = ngx_string("memcached://127.0.0.1:11211");
 
+    ngx_http_sendfile_store_t  *store;
+
     if (e->conf->store == NULL) {
         e->conf->store = ngx_http_sendfile_conf_store(cf, &url);
     }
 
-    return e->conf->store ? NGX_OK : NGX_ERROR;
+    store = e->conf->store;
+
+    if (store == NULL) {
+        return NGX_ERROR;
+    }
+
+    store->max_timeout = ngx_max(store->max_timeout,
+                                 ngx_http_sendfile_time_limit(e->conf));
+
+    return NGX_OK;
 }
 
 
