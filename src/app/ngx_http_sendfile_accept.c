@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_accept.h"
+#include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_learn.h"
 
@@ -20,6 +21,7 @@
 static ngx_int_t ngx_http_sendfile_drop_rules(ngx_conf_t *cf,
     void **loc_conf);
 static ngx_int_t ngx_http_sendfile_accept_redirected(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_accept_strayed(ngx_http_request_t *r);
 static ngx_http_sendfile_ctx_t *ngx_http_sendfile_accept_pending(
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_accept_send(ngx_http_request_t *r,
@@ -80,7 +82,8 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 {
     void                      **loc_conf;
     ngx_uint_t                  n;
-    ngx_http_core_loc_conf_t   *clcf, **locations;
+    ngx_http_sendfile_loc_t   **locations;
+    ngx_http_core_loc_conf_t   *clcf;
 
     loc_conf = ngx_http_sendfile_copy_location(cf, cscf->ctx->loc_conf, &clcf);
     if (loc_conf == NULL) {
@@ -88,6 +91,14 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     }
 
     if (ngx_http_sendfile_drop_rules(cf, loc_conf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_sendfile_named_location(cscf, name)) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "http_sendfile: \"location %V\" in %s:%ui has a name "
+                      "that the module needs for itself: write another one",
+                      name, cscf->file_name, cscf->line);
         return NGX_ERROR;
     }
 
@@ -100,7 +111,7 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     }
 
     locations = ngx_pcalloc(cf->pool,
-                            (n + 2) * sizeof(ngx_http_core_loc_conf_t *));
+                            (n + 2) * sizeof(ngx_http_sendfile_loc_t *));
     if (locations == NULL) {
         return NGX_ERROR;
     }
@@ -110,10 +121,13 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 
     if (n) {
         ngx_memcpy(locations, cscf->named_locations,
-                   n * sizeof(ngx_http_core_loc_conf_t *));
+                   n * sizeof(ngx_http_sendfile_loc_t *));
     }
 
-    locations[n] = clcf;
+    locations[n] = ngx_http_sendfile_make_loc(cf->pool, clcf);
+    if (locations[n] == NULL) {
+        return NGX_ERROR;
+    }
 
     cscf->named_locations = locations;
 
@@ -188,13 +202,14 @@ ngx_http_sendfile_drop_rules(ngx_conf_t *cf, void **loc_conf)
 static ngx_int_t
 ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 {
+    ngx_int_t                    rc;
     ngx_http_sendfile_ctx_t     *ctx;
     ngx_http_sendfile_answer_t  *answer;
 
     ctx = ngx_http_sendfile_accept_pending(r);
 
     if (ctx == NULL) {
-        return NGX_DECLINED;
+        return ngx_http_sendfile_accept_strayed(r);
     }
 
     answer = ctx->answer;
@@ -210,6 +225,11 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
         return ngx_http_sendfile_accept_send(r, ctx, answer);
     }
 
+    rc = ngx_http_sendfile_accept_strayed(r);
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
     /* a record that did not lead to a file has no say in this one */
 
     ngx_memzero(&ctx->target, sizeof(nsf_target_t));
@@ -221,6 +241,26 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
 
     return NGX_DECLINED;
+}
+
+
+/* nobody else has a way to our location: as if there were none, in its words */
+
+static ngx_int_t
+ngx_http_sendfile_accept_strayed(ngx_http_request_t *r)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (clcf->name.data != ngx_http_sendfile_accept_redirect.value.data) {
+        return NGX_DECLINED;
+    }
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "could not find named location \"%V\"", &clcf->name);
+
+    return NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 

@@ -18,12 +18,12 @@
 
 
 /*
- * Where nginx goes for X-Sendfile, by its own way of X-Accel-Redirect.  The
- * null byte is a part of the name: neither a configuration nor a response
- * can have another like it.
+ * Where nginx goes for X-Sendfile, by its own way of X-Accel-Redirect.  No
+ * server may have another one of the name, and a response that names it finds
+ * none.
  */
 
-#define NGX_HTTP_SENDFILE_ACCEPT_LOCATION  "@http_sendfile_accept\0"
+#define NGX_HTTP_SENDFILE_ACCEPT_LOCATION  "@http_sendfile_accept"
 
 
 /* in postconfiguration, if there is any location with http_sendfile_accept */
