@@ -99,15 +99,22 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def blocking(note: Callable[[], None]) -> Iterator[None]:
+def blocking(
+    note: Callable[[], None],
+    limit: float | None = None,
+    give_up: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
     """Around a call that may block where Python runs no signal handler.
 
     A signal that comes while it blocks ends the process at once, after the
-    last words; the caller holds no lock at this point. Does nothing when the
-    signals are not installed.
+    last words; the caller holds no lock at this point. So does the limit.
+    Does nothing when the signals are not installed.
 
     Args:
         note: called once when it takes longer than a second.
+        limit: seconds that it may take, None for ever.
+        give_up: reports, perhaps from another thread, that it took longer;
+            then the process ends with the status 1.
     """
     if (
         not _State.installed
@@ -118,7 +125,9 @@ def blocking(note: Callable[[], None]) -> Iterator[None]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
-    watcher = threading.Thread(target=_watch, args=(theirs, note), daemon=True)
+    watcher = threading.Thread(
+        target=_watch, args=(theirs, note, limit, give_up), daemon=True
+    )
     before = signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
     watcher.start()
     try:
@@ -131,11 +140,21 @@ def blocking(note: Callable[[], None]) -> Iterator[None]:
         theirs.close()
 
 
-def _watch(wakeup: socket.socket, note: Callable[[], None]) -> None:
+def _watch(
+    wakeup: socket.socket,
+    note: Callable[[], None],
+    limit: float | None,
+    give_up: Callable[[], None],
+) -> None:
     ready = select.select([wakeup], [], [], _NOTE_AFTER)[0]
     if not ready:
         note()
-        select.select([wakeup], [], [])
+        left = None if limit is None else limit - _NOTE_AFTER
+        if not select.select([wakeup], [], [], left)[0]:
+            try:
+                give_up()
+            finally:
+                os._exit(1)
     for signum in wakeup.recv(64):
         if signum == 0:
             return
