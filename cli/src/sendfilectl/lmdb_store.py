@@ -24,7 +24,7 @@ from pathlib import PurePath
 import lmdb
 
 from sendfilectl.errors import StoreError
-from sendfilectl.signals import blocking, shield
+from sendfilectl.signals import backstop, blocking, shield
 from sendfilectl.stores import Item, Options, Outcome, Permissions, StoreUrl
 
 # reserved, not used: the file has the size of its content
@@ -220,7 +220,7 @@ class LmdbStore:
                 self._check_length(env)
                 if self._options.write:
                     # readers that were killed would make the file grow
-                    with self._waiting(files, _OPEN_LIMIT):
+                    with backstop(_OPEN_LIMIT):
                         env.reader_check()
                 return env
             env.close()
@@ -303,7 +303,11 @@ class LmdbStore:
         _check_format(files.data)
         for size in self._map_sizes(found.st_size):
             try:
-                with self._waiting(files, _OPEN_LIMIT):
+                # its first transaction waits as well, and holds the interpreter
+                with (
+                    self._waiting(files, _OPEN_LIMIT),
+                    backstop(_OPEN_LIMIT + 1),
+                ):
                     env = _engine(
                         files.base,
                         map_size=size,
@@ -406,7 +410,7 @@ class LmdbStore:
                 if write:
                     with self._waiting(self._files, _WRITE_LIMIT, "is writing to"):
                         return self._env.begin(write=True)
-                with self._waiting(self._files, _OPEN_LIMIT):
+                with backstop(_OPEN_LIMIT):
                     return self._env.begin()
             except lmdb.MapResizedError:
                 # another program has made the map larger: take its size

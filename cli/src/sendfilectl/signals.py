@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -138,6 +140,26 @@ def blocking(
         watcher.join()
         ours.close()
         theirs.close()
+
+
+@contextmanager
+def backstop(limit: float) -> Iterator[None]:
+    """Around a call that may block and lets no other thread of Python run.
+
+    After the limit the process ends with the status 1, and says on stderr
+    where it was. Does nothing when the signals are not installed.
+
+    Args:
+        limit: seconds that it may take.
+    """
+    if not _State.installed or sys.__stderr__ is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def _watch(
