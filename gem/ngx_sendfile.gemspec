@@ -13,5 +13,7 @@ Gem::Specification.new do |spec|
   spec.files = Dir['lib/**/*.rb', 'README.md', 'CHANGELOG.md', 'LICENSE', base: __dir__].sort
   spec.required_ruby_version = '>= 3.0'
   spec.add_dependency 'dalli', '>= 3.0', '< 6'
+  # no default gem any more since Ruby 4.0
+  spec.add_dependency 'logger', '>= 1.4'
   spec.metadata['rubygems_mfa_required'] = 'true'
 end

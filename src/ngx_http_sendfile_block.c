@@ -9,6 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_md5.h>
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_memcached.h"
@@ -42,6 +43,10 @@ static char *ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
 static char *ngx_http_sendfile_block_duplicate(ngx_conf_t *cf);
 static ngx_int_t ngx_http_sendfile_block_pool(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_block_t *b);
+static ngx_int_t ngx_http_sendfile_block_ident(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
+static ngx_int_t ngx_libc_cdecl ngx_http_sendfile_block_cmp(const void *one,
+    const void *two);
 
 
 char *
@@ -399,5 +404,84 @@ ngx_http_sendfile_block_pool(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
         pool->servers[i].connect_timeout = b->connect_timeout;
     }
 
+    if (ngx_http_sendfile_block_ident(cf, store, pool) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     return ngx_http_sendfile_memcached_servers(cf, store, pool);
+}
+
+
+/*
+ * With other servers, or the keys spread over them in another way, the name
+ * stands for other data, and what a cache has of it is not to be used.  The
+ * order of the servers does not count, as it does not for the clients.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
+    ngx_http_sendfile_pool_t *pool)
+{
+    u_char                      *p;
+    ngx_md5_t                    md5;
+    ngx_uint_t                   i;
+    ngx_http_sendfile_server_t  *server, **servers;
+    u_char                       text[NGX_INT_T_LEN + 2];
+
+    servers = ngx_palloc(cf->temp_pool,
+                         pool->nservers * sizeof(ngx_http_sendfile_server_t *));
+    if (servers == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < pool->nservers; i++) {
+        servers[i] = &pool->servers[i];
+    }
+
+    ngx_sort(servers, pool->nservers, sizeof(ngx_http_sendfile_server_t *),
+             ngx_http_sendfile_block_cmp);
+
+    ngx_md5_init(&md5);
+
+    for (i = 0; i < pool->nservers; i++) {
+        server = servers[i];
+
+        ngx_md5_update(&md5, server->name.data, server->name.len);
+
+        /* one server has all keys, whatever its weight */
+
+        if (pool->nservers > 1) {
+            p = ngx_snprintf(text, sizeof(text), " %ui\n", server->weight);
+            ngx_md5_update(&md5, text, p - text);
+        }
+    }
+
+    if (pool->nservers > 1) {
+        p = ngx_snprintf(text, sizeof(text), "%ui",
+                         (ngx_uint_t) pool->distribution);
+        ngx_md5_update(&md5, text, p - text);
+    }
+
+    p = ngx_pnalloc(cf->pool, 16);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_md5_final(p, &md5);
+
+    store->ident.data = p;
+    store->ident.len = 16;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t ngx_libc_cdecl
+ngx_http_sendfile_block_cmp(const void *one, const void *two)
+{
+    ngx_http_sendfile_server_t *const *a = one;
+    ngx_http_sendfile_server_t *const *b = two;
+
+    return ngx_memn2cmp((*a)->name.data, (*b)->name.data, (*a)->name.len,
+                        (*b)->name.len);
 }

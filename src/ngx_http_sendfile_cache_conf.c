@@ -334,12 +334,17 @@ ngx_http_sendfile_check_zones(ngx_conf_t *cf)
 }
 
 
-/* what a location's records are known by: the store, and how it is read */
+/*
+ * What a location's records are known by: the store, what it stands for, and
+ * how it is read.
+ */
 
 ngx_int_t
 ngx_http_sendfile_check_cache(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
     u_char                        *p;
+    size_t                         len;
+    ngx_http_sendfile_store_t     *store;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     slcf = e->conf;
@@ -348,17 +353,21 @@ ngx_http_sendfile_check_cache(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
         return NGX_OK;
     }
 
-    p = ngx_pnalloc(cf->pool, 2 + slcf->store->url.len);
+    store = slcf->store;
+    len = 2 + store->url.len + store->ident.len;
+
+    p = ngx_pnalloc(cf->pool, len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
     slcf->cache_scope.data = p;
-    slcf->cache_scope.len = 2 + slcf->store->url.len;
+    slcf->cache_scope.len = len;
 
     *p++ = 'r';
     *p++ = (u_char) ('0' + slcf->format);
-    (void) ngx_cpymem(p, slcf->store->url.data, slcf->store->url.len);
+    p = ngx_cpymem(p, store->url.data, store->url.len);
+    ngx_memcpy(p, store->ident.data, store->ident.len);
 
     return NGX_OK;
 }

@@ -11,6 +11,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_compat.h"
 
 
 static ngx_int_t ngx_http_sendfile_check_names(ngx_conf_t *cf,
@@ -111,11 +112,22 @@ ngx_http_sendfile_check_store(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
     static ngx_str_t  url = ngx_string("memcached://127.0.0.1:11211");
 
+    ngx_http_sendfile_store_t  *store;
+
     if (e->conf->store == NULL) {
         e->conf->store = ngx_http_sendfile_conf_store(cf, &url);
     }
 
-    return e->conf->store ? NGX_OK : NGX_ERROR;
+    store = e->conf->store;
+
+    if (store == NULL) {
+        return NGX_ERROR;
+    }
+
+    store->max_timeout = ngx_max(store->max_timeout,
+                                 ngx_http_sendfile_time_limit(e->conf));
+
+    return NGX_OK;
 }
 
 
@@ -203,7 +215,6 @@ ngx_http_sendfile_check_fallback(ngx_conf_t *cf,
     ngx_http_sendfile_enabled_t *e)
 {
     ngx_str_t                   *name;
-    ngx_http_core_loc_conf_t   **clcfp;
     ngx_http_sendfile_place_t   *place;
 
     if (e->conf->fallback != NGX_HTTP_SENDFILE_FALLBACK_NAMED
@@ -214,12 +225,8 @@ ngx_http_sendfile_check_fallback(ngx_conf_t *cf,
 
     name = &e->conf->fallback_to->value;
 
-    for (clcfp = e->cscf->named_locations; clcfp && *clcfp; clcfp++) {
-        if ((*clcfp)->name.len == name->len
-            && ngx_strncmp((*clcfp)->name.data, name->data, name->len) == 0)
-        {
-            return NGX_OK;
-        }
+    if (ngx_http_sendfile_named_location(e->cscf, name)) {
+        return NGX_OK;
     }
 
     place = &e->conf->fallback_place;
@@ -298,7 +305,7 @@ ngx_http_sendfile_find_location(ngx_http_core_loc_conf_t *clcf, ngx_str_t *uri)
     u_char                         *name;
     size_t                          len, n;
     ngx_int_t                       rc;
-    ngx_http_core_loc_conf_t       *found;
+    ngx_http_sendfile_loc_t        *found;
     ngx_http_location_tree_node_t  *node;
 
     name = uri->data;
@@ -341,5 +348,7 @@ ngx_http_sendfile_find_location(ngx_http_core_loc_conf_t *clcf, ngx_str_t *uri)
         node = node->right;
     }
 
-    return found ? ngx_http_sendfile_find_location(found, uri) : clcf;
+    return found ? ngx_http_sendfile_find_location(
+                                      ngx_http_sendfile_loc_conf(found), uri)
+                 : clcf;
 }

@@ -2,7 +2,8 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * Differences between nginx versions.  The only place that tests them.
+ * Differences between nginx, its versions, and Angie.  The only place that
+ * tests them.  freenginx has the number of the nginx that it is like.
  */
 
 
@@ -88,6 +89,85 @@ ngx_http_sendfile_set_cache_control(ngx_http_request_t *r, ngx_table_elt_t *h)
 }
 
 
+/*
+ * Lines of one name that nginx looks for in one place, as it does for
+ * Cache-Control and Link.
+ */
+
+#if (nginx_version >= 1023000)
+
+typedef ngx_table_elt_t  *ngx_http_sendfile_lines_t;
+
+#else
+
+typedef ngx_array_t       ngx_http_sendfile_lines_t;
+
+#endif
+
+
+/* h becomes the last of them */
+
+static ngx_inline ngx_int_t
+ngx_http_sendfile_add_line(ngx_http_request_t *r,
+    ngx_http_sendfile_lines_t *lines, ngx_table_elt_t *h)
+{
+#if (nginx_version >= 1023000)
+
+    while (*lines) {
+        lines = &(*lines)->next;
+    }
+
+    *lines = h;
+
+#else
+
+    ngx_table_elt_t  **hp;
+
+    if (lines->elts == NULL) {
+        if (ngx_array_init(lines, r->pool, 2, sizeof(ngx_table_elt_t *))
+            != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    hp = ngx_array_push(lines);
+    if (hp == NULL) {
+        return NGX_ERROR;
+    }
+
+    *hp = h;
+
+#endif
+
+    return NGX_OK;
+}
+
+
+static ngx_inline void
+ngx_http_sendfile_forget_lines(ngx_http_sendfile_lines_t *lines)
+{
+#if (nginx_version >= 1023000)
+    *lines = NULL;
+#else
+    lines->nelts = 0;
+#endif
+}
+
+
+/* 1.23.0: "satisfy any" drops each WWW-Authenticate, not the last one only */
+
+static ngx_inline void
+ngx_http_sendfile_add_authenticate(ngx_http_request_t *r, ngx_table_elt_t *h)
+{
+#if (nginx_version >= 1023000)
+    (void) ngx_http_sendfile_add_line(r, &r->headers_out.www_authenticate, h);
+#else
+    r->headers_out.www_authenticate = h;
+#endif
+}
+
+
 /* forgets Cache-Control headers that have been dropped */
 
 static ngx_inline void
@@ -144,6 +224,87 @@ ngx_http_sendfile_clean_headers_out(ngx_http_request_t *r)
 
     ngx_http_sendfile_clean_cache_control(r);
 }
+
+
+/*
+ * Angie since 1.3.0: one configuration may have several names, so the lists
+ * and trees of locations are of names that lead to one.
+ */
+
+#if (defined angie_version && angie_version >= 1003000)
+
+typedef ngx_http_core_loc_t       ngx_http_sendfile_loc_t;
+
+#define ngx_http_sendfile_loc_conf(loc)  (loc)->conf
+
+#else
+
+typedef ngx_http_core_loc_conf_t  ngx_http_sendfile_loc_t;
+
+#define ngx_http_sendfile_loc_conf(loc)  (loc)
+
+#endif
+
+
+/* what a list of named locations has of one */
+
+static ngx_inline ngx_http_sendfile_loc_t *
+ngx_http_sendfile_make_loc(ngx_pool_t *pool, ngx_http_core_loc_conf_t *clcf)
+{
+#if (defined angie_version && angie_version >= 1003000)
+
+    ngx_http_sendfile_loc_t  *loc;
+
+    loc = ngx_pcalloc(pool, sizeof(ngx_http_sendfile_loc_t));
+    if (loc == NULL) {
+        return NULL;
+    }
+
+    loc->name = clcf->name;
+    loc->conf = clcf;
+    loc->named = 1;
+
+    return loc;
+
+#else
+
+    return clcf;
+
+#endif
+}
+
+
+/* whether the server has a named location of that name */
+
+static ngx_inline ngx_uint_t
+ngx_http_sendfile_named_location(ngx_http_core_srv_conf_t *cscf,
+    ngx_str_t *name)
+{
+    ngx_http_sendfile_loc_t  **loc;
+
+    for (loc = cscf->named_locations; loc && *loc; loc++) {
+        if ((*loc)->name.len == name->len
+            && ngx_strncmp((*loc)->name.data, name->data, name->len) == 0)
+        {
+            return 1;
+        }
+    }
+
+    return 0;
+}
+
+
+/* whether a resolver has servers: "resolver off" has none.  Angie 1.12.0 */
+
+#if (defined angie_version && angie_version >= 1012000)
+
+#define ngx_http_sendfile_resolver_servers(r)  ((r)->connections != NULL)
+
+#else
+
+#define ngx_http_sendfile_resolver_servers(r)  ((r)->connections.nelts != 0)
+
+#endif
 
 
 #endif /* _NGX_HTTP_SENDFILE_COMPAT_H_INCLUDED_ */

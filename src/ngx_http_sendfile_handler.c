@@ -46,8 +46,10 @@ static void ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, ngx_atomic_uint_t generation);
-static void ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_result_t *res, const char *reason);
+static void ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
@@ -696,10 +698,9 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return;
 
     case NGX_DECLINED:
-        ngx_http_sendfile_answer_miss(r, ctx, slcf,
+        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
                                       res->reason ? res->reason
-                                                  : "not in store",
-                                      res->generation);
+                                                  : "not in store");
         return;
 
     case NGX_HTTP_SENDFILE_TIMEDOUT:
@@ -715,7 +716,7 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
                                res->reason ? res->reason : "store error");
     }
 
-    ngx_http_sendfile_answer_failed(r, ctx, slcf);
+    (void) ngx_http_sendfile_answer_failed(r, ctx, slcf);
 }
 
 
@@ -739,8 +740,8 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     if (ctx->outcome.target.valid_until
         && ctx->outcome.target.valid_until <= ngx_time())
     {
-        ngx_http_sendfile_answer_miss(r, ctx, slcf, "record has expired",
-                                      res->generation);
+        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
+                                      "record has expired");
         return;
     }
 
@@ -757,32 +758,68 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
 static void
 ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
-    const char *reason, ngx_atomic_uint_t generation)
+    ngx_http_sendfile_result_t *res, const char *reason)
 {
+    if (res->substitute) {
+        ngx_http_sendfile_answer_elsewhere(r, ctx, slcf);
+        return;
+    }
+
     ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_MISS;
     ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
                            reason);
 
     if (slcf->cache) {
-        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, generation);
+        ngx_http_sendfile_record_keep(r, ctx, slcf, 1, res->generation);
     }
 }
 
 
-/* the store is down or slow: better an old record than none */
+/*
+ * The key's own server is down, and the one that stands in for it has not got
+ * the key.  That says nothing of what the store has, so what the cache knows
+ * stays, and this is not added to it.
+ */
 
 static void
+ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
+{
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_ERROR;
+    ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
+                           NGX_HTTP_BAD_GATEWAY, "server is down");
+
+    if (ngx_http_sendfile_answer_failed(r, ctx, slcf) == NGX_OK) {
+        return;
+    }
+
+    ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_MISS;
+    ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS, NGX_HTTP_NOT_FOUND,
+                           "not in next server");
+}
+
+
+/*
+ * The store is down or slow: better an old record than none.  NGX_OK, or
+ * NGX_DECLINED if there is none to be used.
+ */
+
+static ngx_int_t
 ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
-    if (ctx->stale
-        && (slcf->cache_use_stale & ctx->outcome.failure)
-        && !ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
-                                      ctx->stale_generation))
+    if (ctx->stale == NULL
+        || !(slcf->cache_use_stale & ctx->outcome.failure)
+        || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
+                                     ctx->stale_generation))
     {
-        ngx_http_sendfile_log_failure(r, ctx, "served stale", NULL, 0);
-        ngx_http_sendfile_stale(ctx);
+        return NGX_DECLINED;
     }
+
+    ngx_http_sendfile_log_failure(r, ctx, "served stale", NULL, 0);
+    ngx_http_sendfile_stale(ctx);
+
+    return NGX_OK;
 }
 
 

@@ -266,7 +266,6 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
 
     l->op.key.data = l->key;
     l->op.key.len = key->len;
-    l->op.timeout = timeout;
     l->op.generation = w->generation;
     l->op.done = ngx_http_sendfile_lookup_done;
     l->op.data = l;
@@ -354,6 +353,7 @@ ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op, ngx_int_t rc,
     res->reason = op->reason;
     res->detail = op->detail;
     res->err = op->err;
+    res->substitute = op->substitute;
 }
 
 
@@ -392,8 +392,6 @@ ngx_http_sendfile_lookup_timeout(ngx_event_t *ev)
     ngx_memzero(&res, sizeof(ngx_http_sendfile_result_t));
     res.rc = NGX_HTTP_SENDFILE_TIMEDOUT;
     res.reason = "lookup timed out";
-
-    l->op.expired = 1;
 
     ngx_http_sendfile_lookup_tell(l, &res);
     ngx_http_sendfile_lookup_abandon(l);

@@ -20,7 +20,8 @@ typedef struct ngx_http_sendfile_waiter_s  ngx_http_sendfile_waiter_t;
 
 /*
  * How a lookup ended; the value's bytes are good for the call only.
- * "generation" is that of the waiter that began it.
+ * "generation" is that of the waiter that began it, "substitute" as in the
+ * operation.
  */
 
 typedef struct {
@@ -30,6 +31,7 @@ typedef struct {
     const char                     *reason;
     const char                     *detail;
     ngx_err_t                       err;
+    ngx_uint_t                      substitute; /* unsigned  substitute:1; */
 } ngx_http_sendfile_result_t;
 
 

@@ -11,6 +11,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_json.h"
@@ -712,7 +713,9 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
 
     for (i = 0; i < smcf->stores.nelts; i++) {
 
-        if (clcf->resolver && clcf->resolver->connections.nelts) {
+        if (clcf->resolver
+            && ngx_http_sendfile_resolver_servers(clcf->resolver))
+        {
             store[i]->resolver = clcf->resolver;
             store[i]->resolver_timeout =
                              (clcf->resolver_timeout == NGX_CONF_UNSET_MSEC)

@@ -14,8 +14,6 @@
 
 
 static void *ngx_http_sendfile_palloc(void *ctx, size_t size);
-static ngx_int_t ngx_http_sendfile_keep(ngx_pool_t *pool, nsf_str_t *s,
-    ngx_http_sendfile_value_t *value);
 
 
 const char *
@@ -33,22 +31,16 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     reason = nsf_record_decode(t, (nsf_format_e) format, value->flags,
                                value->data, value->len, &pool);
 
+    if (reason == NULL) {
+        /* the value is the store's, and gone soon */
+        reason = nsf_target_keep(t, value->data, value->len, &pool);
+    }
+
     if (reason) {
         ngx_memzero(t, sizeof(nsf_target_t));
-        return reason;
     }
 
-    /* the value is the store's, and gone soon */
-
-    if (ngx_http_sendfile_keep(r->pool, &t->path, value) != NGX_OK
-        || ngx_http_sendfile_keep(r->pool, &t->type, value) != NGX_OK
-        || ngx_http_sendfile_keep(r->pool, &t->name, value) != NGX_OK)
-    {
-        ngx_memzero(t, sizeof(nsf_target_t));
-        return NSF_ERR_MEMORY;
-    }
-
-    return NULL;
+    return reason;
 }
 
 
@@ -64,29 +56,4 @@ static void *
 ngx_http_sendfile_palloc(void *ctx, size_t size)
 {
     return ngx_palloc(ctx, size);
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_keep(ngx_pool_t *pool, nsf_str_t *s,
-    ngx_http_sendfile_value_t *value)
-{
-    u_char  *p;
-
-    if (s->len == 0
-        || s->data < value->data
-        || s->data >= value->data + value->len)
-    {
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(pool, s->len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_memcpy(p, s->data, s->len);
-    s->data = p;
-
-    return NGX_OK;
 }

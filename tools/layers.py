@@ -24,7 +24,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"store/{p}_fault\.[ch]", "store fault"),
     (r"store/{p}_\w+\.[ch]", "store"),
     (r"net/{p}_pool\.[ch]", "net pool"),
-    (r"net/{p}_conn\.[ch]", "net conn"),
+    (r"net/{p}_conn(ect)?\.[ch]", "net conn"),
     (r"net/{p}_server\.[ch]", "net server"),
     (r"deliver/{p}_\w+\.[ch]", "deliver"),
     (r"cache/{p}_generations\.[ch]", "cache generations"),

@@ -67,28 +67,11 @@ source_tree() {
 }
 
 
-# our defines go into the header that everybody includes, the module too
-
 unpack() {
     rm -rf "$dir/src"
     cp -R "$dir/crate" "$dir/src"
 
-    cat > "$dir/mrbconf.h" << END
-#define MRB_USE_DEBUG_HOOK
-#define MRB_STACK_MAX 65536
-#define MRB_STR_LENGTH_MAX 0
-#define MRB_ARY_LENGTH_MAX 0
-END
-    cat "$dir/src/include/mrbconf.h" >> "$dir/mrbconf.h"
-    mv "$dir/mrbconf.h" "$dir/src/include/mrbconf.h"
-
-    # the search for a string in another takes mruby the product of their
-    # lengths, which no instruction counts
-    sed 's|^  return mrb_memsearch_qs(.*|  y = memmem(y0, n, x0, m);\
-  return y ? y - (const unsigned char *)y0 : -1;|' \
-        "$dir/src/src/string.c" > "$dir/string.c"
-    grep -q '^  y = memmem' "$dir/string.c" || die "another src/string.c"
-    mv "$dir/string.c" "$dir/src/src/string.c"
+    ruby "$top/tools/mruby_source.rb" "$dir/src"
 
     # bison's output is in the archive
     touch "$dir/src/mrbgems/mruby-compiler/core/y.tab.c" \
@@ -101,7 +84,7 @@ mkdir -p "$dir"
 
 print=$( {
     printf '%s\n' "$crate_version" "$flags"
-    cat "$0" "$top/tools/mruby.rb"
+    cat "$0" "$top/tools/mruby.rb" "$top/tools/mruby_source.rb"
     ${CC:-cc} --version | head -n 1
 } | sha256sum)
 

@@ -123,8 +123,7 @@ chmod -R u=rwX,go=rX "$dir/files"
 "$build/venv/bin/sendfilectl" import "lmdb:$dir/ids.lmdb" \
     "$top/demo/files.csv"
 
-# A reader of LMDB writes to its lock file, so the store is the workers', and
-# nobody else's.
+# The store is the workers', and nobody else's.
 
 if [ "$(id -u)" -eq 0 ]; then
     worker=nobody

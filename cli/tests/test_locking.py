@@ -36,7 +36,7 @@ def test_new_store_can_be_read_by_the_workers(ctl: Ctl) -> None:
         os.umask(umask)
     assert mode(ctl.path) == 0o755
     assert mode(ctl.path / "data.mdb") == 0o644
-    assert mode(ctl.path / "lock.mdb") == 0o666
+    assert mode(ctl.path / "lock.mdb") == 0o660
 
 
 def test_group_and_mode(ctl: Ctl) -> None:
@@ -54,12 +54,12 @@ def test_group_and_mode(ctl: Ctl) -> None:
     assert mode(ctl.path / "data.mdb") == 0o644
 
 
-def test_lock_file_that_was_removed_is_made_for_the_workers(ctl: Ctl) -> None:
+def test_lock_file_that_was_removed_is_made_anew(ctl: Ctl) -> None:
     ctl.do("set", "1", "a")
     for command in (["get", "1"], ["set", "2", "b"]):
         (ctl.path / "lock.mdb").unlink()
         assert ctl(*command).returncode == 0
-        assert mode(ctl.path / "lock.mdb") == 0o666
+        assert mode(ctl.path / "lock.mdb") == 0o660
 
 
 def attempt(path: Path, write: bool) -> str:
@@ -80,6 +80,9 @@ def attempt(path: Path, write: bool) -> str:
 
 def test_other_user_reads_a_new_store(public: Path) -> None:
     Ctl(public / "ids").do("set", "1", "a")
+    said = attempt(public / "ids", write=False)
+    assert "no permission to write the lock file" in said
+    Ctl(public / "ids").do("set", "1", "a", "--mode", "666")
     assert attempt(public / "ids", write=False) == "b'a'"
 
 
@@ -95,6 +98,7 @@ def test_data_file_that_cannot_be_written_or_read(public: Path) -> None:
     Ctl(public / "ids").do("set", "1", "a")
     data = public / "ids" / "data.mdb"
     data.chmod(0o444)
+    (public / "ids" / "lock.mdb").chmod(0o666)
     assert attempt(public / "ids", write=False) == "b'a'"
     assert "data.mdb: user" in attempt(public / "ids", write=True)
     data.chmod(0o000)
@@ -327,6 +331,46 @@ def test_signal_while_waiting_for_another_writer(ctl: Ctl) -> None:
             assert "interrupted: 0 records stored" in process.stderr.read()
         holder.kill()
     assert ctl.all() == {b"1": b"a"}
+
+
+HOLDER = {
+    "byte": "fcntl.lockf(file, fcntl.LOCK_EX, 1)",
+    # with a share of the byte, or the next one to come makes a new mutex
+    "mutex": """
+fcntl.lockf(file, fcntl.LOCK_SH, 1)
+table = mmap.mmap(file.fileno(), 0)
+mutex = ctypes.addressof(ctypes.c_char.from_buffer(table)) + 8
+assert ctypes.CDLL(None).pthread_mutex_lock(ctypes.c_void_p(mutex)) == 0
+""",
+}
+
+
+@pytest.mark.parametrize("kind", HOLDER)
+@pytest.mark.parametrize("command", [["get", "1"], ["set", "2", "b"]])
+def test_lock_that_another_holds_for_ever(
+    ctl: Ctl, kind: str, command: list[str]
+) -> None:
+    """An error after some seconds, and no waiting for ever."""
+    if (kind, command[0]) == ("mutex", "set"):
+        # a writer takes no slot of a reader
+        command = ["export"]
+    ctl.do("set", "1", "a")
+    code = f"""
+import ctypes, fcntl, mmap, sys
+file = open(sys.argv[1].split(":", 1)[1] + "/lock.mdb", "r+b")
+{HOLDER[kind]}
+print("ready", flush=True)
+sys.stdin.read()
+"""
+    with helper(code, ctl.url) as holder:
+        done = ctl(*command)
+        assert done.returncode == 1
+        if kind == "mutex":
+            assert "Timeout" in done.stderr
+        else:
+            assert "waiting: another program has a lock of" in done.stderr
+            assert f"{ctl.path}/lock.mdb: another program has a lock" in done.stderr
+        holder.kill()
 
 
 READER = """

@@ -55,7 +55,7 @@ def test_first_publish(site: Ctl) -> None:
     assert names(site.path.parent) == ["ids", directory.name]
     assert names(directory) == ["data.mdb", "lock.mdb"]
     assert stat.S_IMODE(directory.stat().st_mode) == 0o755
-    assert stat.S_IMODE((directory / "lock.mdb").stat().st_mode) == 0o666
+    assert stat.S_IMODE((directory / "lock.mdb").stat().st_mode) == 0o660
     assert stat.S_IMODE((directory / "data.mdb").stat().st_mode) == 0o644
     assert site.all() == {b"1": b"a", b"2": b"b"}
 

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_accept.h"
+#include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_learn.h"
 
@@ -20,6 +21,7 @@
 static ngx_int_t ngx_http_sendfile_drop_rules(ngx_conf_t *cf,
     void **loc_conf);
 static ngx_int_t ngx_http_sendfile_accept_redirected(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_accept_strayed(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_sendfile_accept_pending(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_accept_send(ngx_http_request_t *r,
@@ -82,7 +84,8 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 {
     void                      **loc_conf;
     ngx_uint_t                  n;
-    ngx_http_core_loc_conf_t   *clcf, **locations;
+    ngx_http_sendfile_loc_t   **locations;
+    ngx_http_core_loc_conf_t   *clcf;
 
     loc_conf = ngx_http_sendfile_copy_location(cf->pool, cscf->ctx->loc_conf,
                                                &clcf);
@@ -91,6 +94,14 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     }
 
     if (ngx_http_sendfile_drop_rules(cf, loc_conf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (ngx_http_sendfile_named_location(cscf, name)) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "http_sendfile: \"location %V\" in %s:%ui has a name "
+                      "that the module needs for itself: write another one",
+                      name, cscf->file_name, cscf->line);
         return NGX_ERROR;
     }
 
@@ -103,7 +114,7 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     }
 
     locations = ngx_pcalloc(cf->pool,
-                            (n + 2) * sizeof(ngx_http_core_loc_conf_t *));
+                            (n + 2) * sizeof(ngx_http_sendfile_loc_t *));
     if (locations == NULL) {
         return NGX_ERROR;
     }
@@ -113,10 +124,13 @@ ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
 
     if (n) {
         ngx_memcpy(locations, cscf->named_locations,
-                   n * sizeof(ngx_http_core_loc_conf_t *));
+                   n * sizeof(ngx_http_sendfile_loc_t *));
     }
 
-    locations[n] = clcf;
+    locations[n] = ngx_http_sendfile_make_loc(cf->pool, clcf);
+    if (locations[n] == NULL) {
+        return NGX_ERROR;
+    }
 
     cscf->named_locations = locations;
 
@@ -191,6 +205,7 @@ ngx_http_sendfile_drop_rules(ngx_conf_t *cf, void **loc_conf)
 static ngx_int_t
 ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 {
+    ngx_int_t                    rc;
     ngx_http_sendfile_ctx_t     *ctx;
     ngx_http_sendfile_answer_t  *answer;
     ngx_http_sendfile_status_e   status;
@@ -198,7 +213,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     ctx = r->internal ? ngx_http_sendfile_get_ctx(r) : NULL;
 
     if (ctx == NULL) {
-        return NGX_DECLINED;
+        return ngx_http_sendfile_accept_strayed(r);
     }
 
     if (ctx->learn) {
@@ -206,7 +221,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     }
 
     if (!ngx_http_sendfile_accept_pending(r, ctx)) {
-        return NGX_DECLINED;
+        return ngx_http_sendfile_accept_strayed(r);
     }
 
     answer = ctx->answer;
@@ -229,6 +244,11 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
         return ngx_http_sendfile_accept_send(r, ctx, answer);
     }
 
+    rc = ngx_http_sendfile_accept_strayed(r);
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
     if (ctx->learn) {
         ngx_http_sendfile_learn_answer(r, ctx, NULL, NULL);
     }
@@ -236,6 +256,35 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
 
     return NGX_DECLINED;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_accept_strayed(ngx_http_request_t *r)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (clcf->name.data != ngx_http_sendfile_accept_redirect.value.data) {
+        return NGX_DECLINED;
+    }
+
+    return ngx_http_sendfile_no_location(r);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_no_location(ngx_http_request_t *r)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                  "could not find named location \"%V\"", &clcf->name);
+
+    return NGX_HTTP_INTERNAL_SERVER_ERROR;
 }
 
 

@@ -18,12 +18,12 @@
 
 
 /*
- * Where nginx goes for X-Sendfile, by its own way of X-Accel-Redirect.  The
- * null byte is a part of the name: neither a configuration nor a response
- * can have another like it.
+ * Where nginx goes for X-Sendfile, by its own way of X-Accel-Redirect.  No
+ * server may have another one of the name, and a response that names it finds
+ * none.
  */
 
-#define NGX_HTTP_SENDFILE_ACCEPT_LOCATION  "@http_sendfile_accept\0"
+#define NGX_HTTP_SENDFILE_ACCEPT_LOCATION  "@http_sendfile_accept"
 
 
 /* in postconfiguration, if there is any location with http_sendfile_accept */
@@ -39,6 +39,13 @@ ngx_int_t ngx_http_sendfile_accept_hooks(ngx_conf_t *cf);
 
 ngx_int_t ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf, ngx_str_t *name);
+
+/*
+ * Nobody but nginx on our behalf has a way to these: an error as if there were
+ * none, in nginx's words.
+ */
+
+ngx_int_t ngx_http_sendfile_no_location(ngx_http_request_t *r);
 
 /* a location once more; *clcf is what it may be changed in */
 

@@ -42,10 +42,10 @@ static ngx_int_t ngx_http_sendfile_learn_redirect(ngx_http_request_t *r,
 static ngx_int_t ngx_http_sendfile_learn_failed(ngx_http_request_t *r);
 
 
-/* as that of http_sendfile_accept: no other name can be like it */
+/* as that of http_sendfile_accept: no server may have another */
 
 static ngx_str_t  ngx_http_sendfile_learn_stale =
-    ngx_string("@http_sendfile_stale\0");
+    ngx_string("@http_sendfile_stale");
 
 
 ngx_int_t
@@ -243,7 +243,7 @@ ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
 
     learn = ctx->learn;
 
-    learn->asked = ngx_time();
+    learn->asked = ngx_current_msec;
     learn->generation = ngx_http_sendfile_generations_now(
                                                    learn->zone->generations);
 
@@ -499,8 +499,8 @@ ngx_http_sendfile_learn_failed(ngx_http_request_t *r)
     ctx = ngx_http_sendfile_get_ctx(r);
     learn = ctx ? ctx->learn : NULL;
 
-    if (learn == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (learn == NULL || learn->stand_in == NULL || r->err_status == 0) {
+        return ngx_http_sendfile_no_location(r);
     }
 
     /* back to where it was, and to the location's own error_page */

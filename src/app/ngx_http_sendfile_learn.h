@@ -74,7 +74,7 @@ struct ngx_http_sendfile_learn_s {
 
     /* from before the application is asked */
     ngx_atomic_uint_t               generation;
-    time_t                          asked;
+    ngx_msec_t                      asked;
 
     /*
      * The upstream of this very request: the one that it has when it leaves

@@ -115,7 +115,7 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     nsf_lifetime_init(&lifetime);
 
     lifetime.authorization = (r->headers_in.authorization != NULL);
-    lifetime.delay = ngx_time() - learn->asked;
+    lifetime.delay = (ngx_current_msec - learn->asked) / 1000;
 
     if (slcf->learn_vary) {
         lifetime.known = slcf->learn_vary->elts;

@@ -2,8 +2,9 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * A record is kept packed, by the store's URL, the format and the key: what
- * another configuration made of the same store is another record.
+ * A record is kept packed, by the store's URL, or its name and servers, the
+ * format and the key: what another configuration made of the same store is
+ * another record.
  */
 
 

@@ -86,10 +86,28 @@ typedef struct {
     size_t                              trace_len;
     u_char                              trace[512];
 
-    /* instructions, while memory has the word */
-    ngx_int_t                           left;
+    /* instructions: left, and how many until the next look at the clock */
+    ngx_uint_t                          rest;
+    ngx_uint_t                          slice;
+
+    /*
+     * Milliseconds; and in nanoseconds, of the monotonic clock, when it was
+     * looked at and when to ask for the worker's own time, and how much of
+     * that is to be.
+     */
+    ngx_msec_t                          time;
+    uint64_t                            looked;
+    uint64_t                            look_at;
+    uint64_t                            used_up;
 
     unsigned                            limited:1;
+
+    /* of any kind but memory: a limit has been reached; it is that of time */
+    unsigned                            hit:1;
+    unsigned                            late:1;
+
+    /* the script is over, and its exception is asked for its message */
+    unsigned                            asking:1;
 
     /* memory: beyond the limit; even without garbage; far beyond it */
     unsigned                            over:1;
@@ -98,6 +116,11 @@ typedef struct {
 
     unsigned                            refused:1;
     unsigned                            gc_disabled:1;
+
+    /* how garbage is collected, before the first script */
+    unsigned                            gc_off:1;
+    int                                 gc_interval;
+    int                                 gc_step;
 } ngx_http_sendfile_mrb_vm_t;
 
 
@@ -123,6 +146,7 @@ typedef struct {
 
     ngx_uint_t                          instructions;
     size_t                              memory;
+    ngx_msec_t                          time;
 } ngx_http_sendfile_mrb_loc_conf_t;
 
 
@@ -204,7 +228,7 @@ mrb_value ngx_http_sendfile_mrb_str(mrb_state *mrb, ngx_str_t *s);
 void *ngx_http_sendfile_mrb_alloc(mrb_state *mrb, void *p, size_t size,
     void *data);
 void ngx_http_sendfile_mrb_limit(ngx_http_sendfile_mrb_vm_t *vm,
-    ngx_uint_t instructions, size_t memory);
+    ngx_uint_t instructions, size_t memory, ngx_msec_t time);
 void ngx_http_sendfile_mrb_unlimit(ngx_http_sendfile_mrb_vm_t *vm);
 void ngx_http_sendfile_mrb_hook(ngx_http_sendfile_mrb_vm_t *vm);
 

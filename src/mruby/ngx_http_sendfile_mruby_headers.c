@@ -28,6 +28,10 @@ typedef struct {
 } ngx_http_sendfile_mrb_known_t;
 
 
+#define ngx_http_sendfile_mrb_field(r, known)                                 \
+    ((void *) ((u_char *) &(r)->headers_out + (known)->offset))
+
+
 typedef void (*ngx_http_sendfile_mrb_set_pt)(mrb_state *mrb,
     ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
 
@@ -45,7 +49,7 @@ static void ngx_http_sendfile_mrb_check(mrb_state *mrb, ngx_str_t *name,
 static void ngx_http_sendfile_mrb_value(mrb_state *mrb, mrb_value value,
     ngx_str_t *s);
 static ngx_http_sendfile_mrb_known_t *ngx_http_sendfile_mrb_known(
-    ngx_str_t *name);
+    ngx_http_sendfile_mrb_known_t *known, ngx_str_t *name);
 static void ngx_http_sendfile_mrb_drop_out(mrb_state *mrb,
     ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *unused);
 static void ngx_http_sendfile_mrb_add_out(mrb_state *mrb,
@@ -117,6 +121,17 @@ static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_outs[] = {
 };
 
 
+/* and those of which it has every line */
+
+static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_lines[] = {
+
+    { ngx_string("Cache-Control"),
+      offsetof(ngx_http_headers_out_t, cache_control) },
+    { ngx_string("Link"), offsetof(ngx_http_headers_out_t, link) },
+    { ngx_null_string, 0 }
+};
+
+
 /* who ends a message is nginx's to say */
 
 static ngx_str_t  ngx_http_sendfile_mrb_framing[] = {
@@ -131,9 +146,6 @@ static ngx_str_t  ngx_http_sendfile_mrb_framing[] = {
 
 
 static ngx_str_t  ngx_http_sendfile_mrb_type = ngx_string("Content-Type");
-
-static ngx_str_t  ngx_http_sendfile_mrb_cache_control =
-    ngx_string("Cache-Control");
 
 
 void
@@ -334,13 +346,12 @@ ngx_http_sendfile_mrb_value(mrb_state *mrb, mrb_value value, ngx_str_t *s)
 
 
 static ngx_http_sendfile_mrb_known_t *
-ngx_http_sendfile_mrb_known(ngx_str_t *name)
+ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_known_t *known,
+    ngx_str_t *name)
 {
-    ngx_http_sendfile_mrb_known_t  *k;
-
-    for (k = ngx_http_sendfile_mrb_outs; k->name.len; k++) {
-        if (ngx_http_sendfile_mrb_same(&k->name, name)) {
-            return k;
+    for ( /* void */ ; known->name.len; known++) {
+        if (ngx_http_sendfile_mrb_same(&known->name, name)) {
+            return known;
         }
     }
 
@@ -386,12 +397,17 @@ ngx_http_sendfile_mrb_drop_out(mrb_state *mrb, ngx_http_request_t *r,
         }
     }
 
-    ngx_http_sendfile_clean_cache_control(r);
-
-    known = ngx_http_sendfile_mrb_known(name);
+    known = ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_lines, name);
 
     if (known) {
-        hp = (ngx_table_elt_t **) ((u_char *) &r->headers_out + known->offset);
+        ngx_http_sendfile_forget_lines(ngx_http_sendfile_mrb_field(r, known));
+        return;
+    }
+
+    known = ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_outs, name);
+
+    if (known) {
+        hp = ngx_http_sendfile_mrb_field(r, known);
         *hp = NULL;
 
         if (hp == &r->headers_out.last_modified) {
@@ -424,22 +440,33 @@ ngx_http_sendfile_mrb_add_out(mrb_state *mrb, ngx_http_request_t *r,
     h->lowcase_key = NULL;
     ngx_http_sendfile_last_header(h);
 
-    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_cache_control))
-    {
-        if (ngx_http_sendfile_set_cache_control(r, h) != NGX_OK) {
+    known = ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_lines, name);
+
+    if (known) {
+        if (ngx_http_sendfile_add_line(r,
+                                       ngx_http_sendfile_mrb_field(r, known),
+                                       h)
+            != NGX_OK)
+        {
             mrb_raise(mrb, E_RUNTIME_ERROR, "no memory");
         }
 
         return;
     }
 
-    known = ngx_http_sendfile_mrb_known(name);
+    known = ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_outs, name);
 
     if (known == NULL) {
         return;
     }
 
-    hp = (ngx_table_elt_t **) ((u_char *) &r->headers_out + known->offset);
+    hp = ngx_http_sendfile_mrb_field(r, known);
+
+    if (hp == &r->headers_out.www_authenticate) {
+        ngx_http_sendfile_add_authenticate(r, h);
+        return;
+    }
+
     *hp = h;
 
     if (hp == &r->headers_out.last_modified) {

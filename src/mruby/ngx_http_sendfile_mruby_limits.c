@@ -3,8 +3,9 @@
  * Copyright (C) the ngx_sendfile authors
  *
  * What a script may use: bytes, by the allocator; instructions, by a hook
- * before each of them.  There is one VM in a process, so that the count is a
- * static variable.
+ * before each of them; time, by a look at the clock at some of them, and within
+ * methods that take long (tools/mruby_source.rb).  There is one VM in a
+ * process, so that the counts are static variables.
  */
 
 
@@ -19,11 +20,20 @@
 
 #define NGX_HTTP_SENDFILE_MRB_HEADER   16
 
+/* instructions, or calls within methods, between two looks at the clock */
+
+#define NGX_HTTP_SENDFILE_MRB_SLICE    64
+
+/* after so many nanoseconds for a slice the next one is the shortest */
+
+#define NGX_HTTP_SENDFILE_MRB_SLOW     1000000
+
 /* what is left to tell about it when a limit has been reached */
 
 #define NGX_HTTP_SENDFILE_MRB_RESERVE  (256 * 1024)
 
 #define NGX_HTTP_SENDFILE_MRB_DESCRIBE 100000
+#define NGX_HTTP_SENDFILE_MRB_DESCRIBE_TIME  20
 
 /* how often garbage may be collected for want of memory */
 
@@ -48,21 +58,39 @@ static ngx_uint_t ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm,
     size_t used, size_t size);
 static void ngx_http_sendfile_mrb_exhaust(ngx_http_sendfile_mrb_vm_t *vm);
 static void ngx_http_sendfile_mrb_trace(ngx_http_sendfile_mrb_vm_t *vm);
+static void ngx_http_sendfile_mrb_start_clock(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_msec_t time);
+static uint64_t ngx_http_sendfile_mrb_clock(clockid_t id);
 #ifdef MRB_USE_DEBUG_HOOK
 static void ngx_http_sendfile_mrb_fetch(mrb_state *mrb,
     const struct mrb_irep *irep, const mrb_code *pc, mrb_value *regs);
+static void ngx_http_sendfile_mrb_long_call(mrb_state *mrb, int weight);
+static void ngx_http_sendfile_mrb_look_soon(ngx_http_sendfile_mrb_vm_t *vm);
+static ngx_uint_t ngx_http_sendfile_mrb_look(ngx_http_sendfile_mrb_vm_t *vm);
 static ngx_uint_t ngx_http_sendfile_mrb_collect(
     ngx_http_sendfile_mrb_vm_t *vm);
-static void ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm,
-    const mrb_code *pc);
+static ngx_uint_t ngx_http_sendfile_mrb_late(ngx_http_sendfile_mrb_vm_t *vm);
+static void ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm);
 static mrb_value ngx_http_sendfile_mrb_limit_error(
     ngx_http_sendfile_mrb_vm_t *vm);
 #endif
+static void ngx_http_sendfile_mrb_ask(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_description_t *d);
 static mrb_value ngx_http_sendfile_mrb_describe(mrb_state *mrb, void *data);
 
 
+/* instructions until the next look at the limits */
+
 static ngx_int_t  ngx_http_sendfile_mrb_budget =
     NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
+
+#ifdef MRB_USE_DEBUG_HOOK
+
+/* the same of calls within methods */
+
+static ngx_int_t  ngx_http_sendfile_mrb_calls = NGX_HTTP_SENDFILE_MRB_SLICE;
+
+#endif
 
 static mrb_sym  ngx_http_sendfile_mrb_max_symbols =
     NGX_HTTP_SENDFILE_MRB_NO_LIMIT;
@@ -137,10 +165,9 @@ ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm, size_t used,
 
     if (size <= limit && used <= limit - size) {
 
-        if (!vm->over && !vm->spent) {
+        if (!vm->over && !vm->spent && !vm->asking) {
             vm->over = 1;
-            vm->left = ngx_http_sendfile_mrb_budget;
-            ngx_http_sendfile_mrb_budget = 1;
+            ngx_http_sendfile_mrb_look_soon(vm);
         }
 
         return 0;
@@ -265,16 +292,23 @@ ngx_http_sendfile_mrb_trace(ngx_http_sendfile_mrb_vm_t *vm)
 
 void
 ngx_http_sendfile_mrb_limit(ngx_http_sendfile_mrb_vm_t *vm,
-    ngx_uint_t instructions, size_t memory)
+    ngx_uint_t instructions, size_t memory, ngx_msec_t time)
 {
     vm->instructions = instructions;
     vm->memory = memory;
+    vm->time = time;
     vm->pool_used = 0;
     vm->limited = 1;
     vm->over = 0;
     vm->spent = 0;
+    vm->late = 0;
 
-    ngx_http_sendfile_mrb_budget = instructions + 1;
+    vm->rest = instructions;
+    vm->slice = NGX_HTTP_SENDFILE_MRB_SLICE;
+
+    ngx_http_sendfile_mrb_start_clock(vm, time);
+
+    ngx_http_sendfile_mrb_budget = 1;
     ngx_http_sendfile_mrb_max_symbols = vm->symbols
                                         + NGX_HTTP_SENDFILE_MRB_SYMBOLS;
 }
@@ -296,7 +330,39 @@ ngx_http_sendfile_mrb_hook(ngx_http_sendfile_mrb_vm_t *vm)
 {
 #ifdef MRB_USE_DEBUG_HOOK
     vm->mrb->code_fetch_hook = ngx_http_sendfile_mrb_fetch;
+    mrb_long_call = ngx_http_sendfile_mrb_long_call;
 #endif
+}
+
+
+/*
+ * The time that counts is the worker's own on a processor, so that a busy
+ * machine ends no script that would else be in time.  To ask for it is a
+ * system call, which the monotonic clock is not; and since no more of the one
+ * can have passed than of the other, it is asked for when that has got so far.
+ */
+
+static void
+ngx_http_sendfile_mrb_start_clock(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_msec_t time)
+{
+    vm->looked = ngx_http_sendfile_mrb_clock(CLOCK_MONOTONIC);
+    vm->used_up = ngx_http_sendfile_mrb_clock(CLOCK_THREAD_CPUTIME_ID)
+                  + (uint64_t) time * 1000000;
+    vm->look_at = vm->looked + (uint64_t) time * 1000000;
+}
+
+
+static uint64_t
+ngx_http_sendfile_mrb_clock(clockid_t id)
+{
+    struct timespec  ts;
+
+    /* neither clock can fail on Linux */
+
+    (void) clock_gettime(id, &ts);
+
+    return (uint64_t) ts.tv_sec * 1000000000 + ts.tv_nsec;
 }
 
 
@@ -321,39 +387,150 @@ ngx_http_sendfile_mrb_fetch(mrb_state *mrb, const struct mrb_irep *irep,
         return;
     }
 
-    if (vm->over && ngx_http_sendfile_mrb_collect(vm)) {
+    if (ngx_http_sendfile_mrb_look(vm)) {
         return;
     }
 
-    ngx_http_sendfile_mrb_exceeded(vm, pc);
+    /* mruby looks for what is to be run next by what was run last */
+
+    mrb->c->ci->pc = pc + 1;
+
+    ngx_http_sendfile_mrb_exceeded(vm);
 }
 
 
-/* between two instructions; 1: there is enough memory, and time */
+/* within a method of mruby's, where it can raise */
+
+static void
+ngx_http_sendfile_mrb_long_call(mrb_state *mrb, int weight)
+{
+    ngx_http_sendfile_mrb_vm_t  *vm;
+
+    ngx_http_sendfile_mrb_calls -= weight;
+
+    if (ngx_http_sendfile_mrb_calls > 0) {
+        return;
+    }
+
+    ngx_http_sendfile_mrb_calls = NGX_HTTP_SENDFILE_MRB_SLICE;
+
+    /* NULL: one that is being opened, or that only compiles */
+
+    vm = ngx_http_sendfile_mrb_vm(mrb);
+
+    if (vm && vm->limited && ngx_http_sendfile_mrb_late(vm)) {
+        ngx_http_sendfile_mrb_exceeded(vm);
+    }
+}
+
+
+static void
+ngx_http_sendfile_mrb_look_soon(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    if (ngx_http_sendfile_mrb_budget > 1) {
+        vm->rest += ngx_http_sendfile_mrb_budget - 1;
+        ngx_http_sendfile_mrb_budget = 1;
+    }
+}
+
+
+/* between two instructions; 1: the script may go on */
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_look(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    ngx_uint_t  n;
+
+    if (!vm->asking) {
+
+        if (!mrb_nil_p(vm->limit_error)) {
+            return 0;
+        }
+
+        if (vm->over && !ngx_http_sendfile_mrb_collect(vm)) {
+            return 0;
+        }
+
+        if (vm->spent) {
+            return 0;
+        }
+    }
+
+    if (vm->rest == 0
+        || vm->mrb->symidx >= ngx_http_sendfile_mrb_max_symbols
+        || ngx_http_sendfile_mrb_late(vm))
+    {
+        return 0;
+    }
+
+    n = ngx_min(vm->rest, vm->slice);
+
+    vm->rest -= n;
+    ngx_http_sendfile_mrb_budget = n;
+
+    return 1;
+}
+
+
+/* 1: there is enough memory */
 
 static ngx_uint_t
 ngx_http_sendfile_mrb_collect(ngx_http_sendfile_mrb_vm_t *vm)
 {
-    vm->over = 0;
+    ngx_uint_t  n;
 
-    if (!mrb_nil_p(vm->limit_error)) {
-        return 0;
-    }
+    vm->over = 0;
 
     mrb_full_gc(vm->mrb);
 
-    /* which takes its time */
+    n = vm->instructions / NGX_HTTP_SENDFILE_MRB_GCS;
+    vm->rest -= ngx_min(vm->rest, n);
 
-    ngx_http_sendfile_mrb_budget = vm->left - vm->instructions
-                                              / NGX_HTTP_SENDFILE_MRB_GCS;
+    vm->spent = vm->used > vm->base + vm->memory;
 
-    if (vm->used > vm->base + vm->memory) {
-        vm->spent = 1;
+    return !vm->spent;
+}
+
+
+/*
+ * A slice that has taken long is followed by short ones, as long as they do:
+ * the script calls methods that work on much memory.
+ */
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_late(ngx_http_sendfile_mrb_vm_t *vm)
+{
+    uint64_t  now, used;
+
+    if (vm->late) {
+        return 1;
+    }
+
+    now = ngx_http_sendfile_mrb_clock(CLOCK_MONOTONIC);
+
+    if (now - vm->looked > NGX_HTTP_SENDFILE_MRB_SLOW) {
+        vm->slice = 1;
+
+    } else {
+        vm->slice = ngx_min(vm->slice * 2, NGX_HTTP_SENDFILE_MRB_SLICE);
+    }
+
+    vm->looked = now;
+
+    if (now < vm->look_at) {
         return 0;
     }
 
-    return ngx_http_sendfile_mrb_budget > 0
-           && vm->mrb->symidx < ngx_http_sendfile_mrb_max_symbols;
+    used = ngx_http_sendfile_mrb_clock(CLOCK_THREAD_CPUTIME_ID);
+
+    if (used < vm->used_up) {
+        vm->look_at = now + (vm->used_up - used);
+        return 0;
+    }
+
+    vm->late = 1;
+
+    return 1;
 }
 
 
@@ -363,14 +540,11 @@ ngx_http_sendfile_mrb_collect(ngx_http_sendfile_mrb_vm_t *vm)
  */
 
 static void
-ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm,
-    const mrb_code *pc)
+ngx_http_sendfile_mrb_exceeded(ngx_http_sendfile_mrb_vm_t *vm)
 {
+    vm->hit = 1;
+
     ngx_http_sendfile_mrb_budget = 1;
-
-    /* mruby looks for what is to be run next by what was run last */
-
-    vm->mrb->c->ci->pc = pc + 1;
 
     if (mrb_nil_p(vm->limit_error)) {
         vm->limit_error = ngx_http_sendfile_mrb_limit_error(vm);
@@ -403,6 +577,9 @@ ngx_http_sendfile_mrb_limit_error(ngx_http_sendfile_mrb_vm_t *vm)
         text = mrb_format(mrb, "more than %i symbols",
                           (mrb_int) NGX_HTTP_SENDFILE_MRB_SYMBOLS);
 
+    } else if (vm->late) {
+        text = mrb_format(mrb, "more than %i ms", (mrb_int) vm->time);
+
     } else {
         text = mrb_format(mrb, "more than %i instructions",
                           (mrb_int) vm->instructions);
@@ -425,14 +602,10 @@ ngx_http_sendfile_mrb_log_error(ngx_http_sendfile_mrb_vm_t *vm,
 {
     u_char                               *p, *last;
     mrb_int                               i, n;
-    ngx_int_t                             budget;
     mrb_value                             line;
-    mrb_state                            *mrb;
-    mrb_bool                              error;
     u_char                                buf[1400];
     ngx_http_sendfile_mrb_description_t   d;
 
-    mrb = vm->mrb;
     p = buf;
     last = buf + sizeof(buf);
 
@@ -447,21 +620,9 @@ ngx_http_sendfile_mrb_log_error(ngx_http_sendfile_mrb_vm_t *vm,
         d.message = mrb_nil_value();
         d.backtrace = mrb_nil_value();
 
-        /* methods of the script's may be asked, and they may be endless */
-
-        budget = ngx_http_sendfile_mrb_budget;
-        ngx_http_sendfile_mrb_budget = NGX_HTTP_SENDFILE_MRB_DESCRIBE;
-        ngx_http_sendfile_mrb_max_symbols += NGX_HTTP_SENDFILE_MRB_SYMBOLS;
-        vm->base += NGX_HTTP_SENDFILE_MRB_RESERVE;
-
         if (mrb_type(exc) == MRB_TT_EXCEPTION) {
-            (void) mrb_protect_error(mrb, ngx_http_sendfile_mrb_describe, &d,
-                                     &error);
+            ngx_http_sendfile_mrb_ask(vm, &d);
         }
-
-        vm->base -= NGX_HTTP_SENDFILE_MRB_RESERVE;
-        ngx_http_sendfile_mrb_budget = budget;
-        ngx_http_sendfile_mrb_max_symbols -= NGX_HTTP_SENDFILE_MRB_SYMBOLS;
 
         p = ngx_slprintf(p, last, "%s: ", d.name);
 
@@ -486,6 +647,39 @@ ngx_http_sendfile_mrb_log_error(ngx_http_sendfile_mrb_vm_t *vm,
 
     ngx_log_error(NGX_LOG_ERR, vm->log, 0, "mruby: %V: %*s", &script->name,
                   (size_t) (p - buf), buf);
+}
+
+
+/* methods of the script's are asked, and they may be endless as well */
+
+static void
+ngx_http_sendfile_mrb_ask(ngx_http_sendfile_mrb_vm_t *vm,
+    ngx_http_sendfile_mrb_description_t *d)
+{
+    mrb_bool   error;
+    mrb_value  limit_error;
+
+    limit_error = vm->limit_error;
+
+    vm->asking = 1;
+    vm->limit_error = mrb_nil_value();
+    vm->late = 0;
+    vm->base += NGX_HTTP_SENDFILE_MRB_RESERVE;
+
+    if (vm->limited) {
+        vm->rest = NGX_HTTP_SENDFILE_MRB_DESCRIBE;
+        ngx_http_sendfile_mrb_budget = 1;
+        ngx_http_sendfile_mrb_max_symbols += NGX_HTTP_SENDFILE_MRB_SYMBOLS;
+        ngx_http_sendfile_mrb_start_clock(vm,
+                                          NGX_HTTP_SENDFILE_MRB_DESCRIBE_TIME);
+    }
+
+    (void) mrb_protect_error(vm->mrb, ngx_http_sendfile_mrb_describe, d,
+                             &error);
+
+    vm->base -= NGX_HTTP_SENDFILE_MRB_RESERVE;
+    vm->limit_error = limit_error;
+    vm->asking = 0;
 }
 
 

@@ -16,6 +16,7 @@
 
 #define NGX_HTTP_SENDFILE_MRB_MIN_MEMORY   (64 * 1024)
 #define NGX_HTTP_SENDFILE_MRB_MAX_COUNT    1000000000
+#define NGX_HTTP_SENDFILE_MRB_MAX_TIME     (60 * 60 * 1000)
 
 
 /* the first field of ngx_http_rewrite_module's, which has no header */
@@ -59,6 +60,8 @@ static char *ngx_http_sendfile_mrb_conf_file(ngx_conf_t *cf,
 static char *ngx_http_sendfile_mrb_conf_set(ngx_conf_t *cf,
     ngx_command_t *cmd, void *conf);
 static char *ngx_http_sendfile_mrb_conf_limits(ngx_conf_t *cf,
+    ngx_command_t *cmd, void *conf);
+static char *ngx_http_sendfile_mrb_conf_time(ngx_conf_t *cf,
     ngx_command_t *cmd, void *conf);
 static void ngx_http_sendfile_mrb_set(ngx_http_script_engine_t *e);
 static ngx_int_t ngx_http_sendfile_mrb_set_value(ngx_http_request_t *r,
@@ -162,6 +165,13 @@ static ngx_command_t  ngx_http_sendfile_mrb_commands[] = {
     { ngx_string("mruby_limits"),
       NGX_HTTP_SENDFILE_MRB_ANY_CONF|NGX_CONF_TAKE12,
       ngx_http_sendfile_mrb_conf_limits,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("mruby_time_limit"),
+      NGX_HTTP_SENDFILE_MRB_ANY_CONF|NGX_CONF_TAKE1,
+      ngx_http_sendfile_mrb_conf_time,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -346,6 +356,7 @@ ngx_http_sendfile_mrb_create_loc_conf(ngx_conf_t *cf)
 
     mlcf->instructions = NGX_CONF_UNSET_UINT;
     mlcf->memory = NGX_CONF_UNSET_SIZE;
+    mlcf->time = NGX_CONF_UNSET_MSEC;
 
     return mlcf;
 }
@@ -377,6 +388,7 @@ ngx_http_sendfile_mrb_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     ngx_conf_merge_uint_value(conf->instructions, prev->instructions, 1000000);
     ngx_conf_merge_size_value(conf->memory, prev->memory, 8 * 1024 * 1024);
+    ngx_conf_merge_msec_value(conf->time, prev->time, 100);
 
     return NGX_CONF_OK;
 }
@@ -704,6 +716,45 @@ invalid:
                        &value[i], NGX_HTTP_SENDFILE_MRB_MAX_COUNT);
 
     return NGX_CONF_ERROR;
+}
+
+
+static char *
+ngx_http_sendfile_mrb_conf_time(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_sendfile_mrb_loc_conf_t *mlcf = conf;
+
+    ngx_int_t   time;
+    ngx_str_t  *value;
+
+    if (mlcf->time != NGX_CONF_UNSET_MSEC) {
+        return "is duplicate";
+    }
+
+#ifndef MRB_USE_DEBUG_HOOK
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "\"mruby_time_limit\" needs the module's own build of "
+                       "mruby, and this module was built with the "
+                       "distribution's libmruby: build it where mruby's "
+                       "source can be had, or leave \"mruby_time_limit\" "
+                       "out");
+    return NGX_CONF_ERROR;
+#endif
+
+    value = cf->args->elts;
+
+    time = ngx_parse_time(&value[1], 0);
+
+    if (time < 1 || time > NGX_HTTP_SENDFILE_MRB_MAX_TIME) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid value \"%V\": write 100ms (1ms to 1h)",
+                           &value[1]);
+        return NGX_CONF_ERROR;
+    }
+
+    mlcf->time = time;
+
+    return NGX_CONF_OK;
 }
 
 

@@ -21,6 +21,8 @@ typedef struct {
 
 
 static mrb_value ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data);
+static mrb_value ngx_http_sendfile_mrb_allocate(mrb_state *mrb,
+    mrb_value self);
 static void ngx_http_sendfile_mrb_start(ngx_http_sendfile_mrb_vm_t *vm,
     ngx_http_sendfile_mrb_script_t *script);
 static ngx_int_t ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
@@ -34,6 +36,10 @@ static ngx_int_t ngx_http_sendfile_mrb_protect(ngx_http_sendfile_mrb_vm_t *vm,
     ngx_http_sendfile_mrb_call_t *call);
 static void ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm,
     ngx_log_t *log);
+static ngx_uint_t ngx_http_sendfile_mrb_preallocated(mrb_state *mrb,
+    mrb_value exc);
+static ngx_uint_t ngx_http_sendfile_mrb_too_deep(mrb_state *mrb);
+static void ngx_http_sendfile_mrb_forget_depth(mrb_state *mrb);
 
 
 ngx_http_sendfile_mrb_vm_t *
@@ -84,6 +90,15 @@ ngx_http_sendfile_mrb_open(ngx_http_sendfile_mrb_main_conf_t *mmcf,
     vm->base = vm->used;
     vm->symbols = vm->mrb->symidx;
 
+    /* an init script has no limits but this, and may have rescued it */
+
+    vm->hit = 0;
+    ngx_http_sendfile_mrb_forget_depth(vm->mrb);
+
+    vm->gc_off = vm->mrb->gc.disabled;
+    vm->gc_interval = vm->mrb->gc.interval_ratio;
+    vm->gc_step = vm->mrb->gc.step_ratio;
+
     return vm;
 }
 
@@ -118,15 +133,20 @@ ngx_http_sendfile_mrb_close(ngx_http_sendfile_mrb_main_conf_t *mmcf)
 static mrb_value
 ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data)
 {
-    struct RClass               *nginx;
+    struct RClass               *gc, *nginx;
     ngx_http_sendfile_mrb_vm_t  *vm;
 
     vm = ngx_http_sendfile_mrb_vm(mrb);
+    gc = mrb_module_get(mrb, "GC");
 
     /* mruby 3.2 in its generational mode loses backtraces that are in use */
 
-    mrb_funcall(mrb, mrb_obj_value(mrb_module_get(mrb, "GC")),
-                "generational_mode=", 1, mrb_false_value());
+    mrb_funcall(mrb, mrb_obj_value(gc), "generational_mode=", 1,
+                mrb_false_value());
+    mrb_undef_class_method(mrb, gc, "generational_mode=");
+
+    mrb_define_method(mrb, mrb->class_class, "allocate",
+                      ngx_http_sendfile_mrb_allocate, MRB_ARGS_NONE());
 
     nginx = mrb_define_class(mrb, "Nginx", mrb->object_class);
 
@@ -140,6 +160,61 @@ ngx_http_sendfile_mrb_init(mrb_state *mrb, void *data)
     ngx_http_sendfile_mrb_init_headers(mrb, nginx);
     ngx_http_sendfile_mrb_init_var(mrb, nginx);
     ngx_http_sendfile_mrb_init_file(mrb);
+
+    return mrb_nil_value();
+}
+
+
+/*
+ * Class#allocate, in place of mruby's, which also makes objects that mruby
+ * itself takes for finished ones: a Proc without code, a String whose bytes
+ * are at NULL.
+ */
+
+static mrb_value
+ngx_http_sendfile_mrb_allocate(mrb_state *mrb, mrb_value self)
+{
+    mrb_value       s;
+    struct RClass  *c;
+
+    c = mrb_class_ptr(self);
+
+    if (c->tt == MRB_TT_SCLASS) {
+        mrb_raise(mrb, E_TYPE_ERROR, "can't create instance of singleton "
+                  "class");
+    }
+
+    if (c == mrb->nil_class || c == mrb->false_class) {
+        mrb_raisef(mrb, E_TYPE_ERROR, "allocator undefined for %v", self);
+    }
+
+    switch (MRB_INSTANCE_TT(c)) {
+
+    case MRB_TT_FALSE:
+        return mrb_obj_value(mrb_obj_alloc(mrb, MRB_TT_OBJECT, c));
+
+    case MRB_TT_STRING:
+        s = mrb_str_new(mrb, NULL, 0);
+        mrb_basic_ptr(s)->c = c;
+        return s;
+
+    /* their methods know an object that is not initialized, or are well */
+
+    case MRB_TT_OBJECT:
+    case MRB_TT_ARRAY:
+    case MRB_TT_HASH:
+    case MRB_TT_RANGE:
+    case MRB_TT_STRUCT:
+    case MRB_TT_EXCEPTION:
+    case MRB_TT_FIBER:
+    case MRB_TT_MODULE:
+    case MRB_TT_ISTRUCT:
+    case MRB_TT_DATA:
+        return mrb_obj_value(mrb_obj_alloc(mrb, MRB_INSTANCE_TT(c), c));
+
+    default:
+        mrb_raisef(mrb, E_TYPE_ERROR, "allocator undefined for %v", self);
+    }
 
     return mrb_nil_value();
 }
@@ -337,7 +412,8 @@ ngx_http_sendfile_mrb_run(ngx_http_request_t *r,
 
     mlcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_mruby_module);
 
-    ngx_http_sendfile_mrb_limit(vm, mlcf->instructions, mlcf->memory);
+    ngx_http_sendfile_mrb_limit(vm, mlcf->instructions, mlcf->memory,
+                                mlcf->time);
 
     call.script = script;
     call.pool = r->pool;
@@ -376,6 +452,11 @@ ngx_http_sendfile_mrb_protect(ngx_http_sendfile_mrb_vm_t *vm,
 
     if (error) {
         mrb_gc_protect(mrb, v);
+
+        if (ngx_http_sendfile_mrb_preallocated(mrb, v)) {
+            vm->hit = 1;
+        }
+
         ngx_http_sendfile_mrb_log_error(vm, call->script, v);
     }
 
@@ -420,8 +501,9 @@ ngx_http_sendfile_mrb_call(mrb_state *mrb, void *data)
 
 
 /*
- * A script that has run out of memory may have left what it filled it with
- * in a global variable, and mruby in no good state: better a new VM.
+ * A script that was ended in the middle of whatever it did may have left what
+ * it filled memory with in a global variable, and mruby in no good state:
+ * better a new VM.
  */
 
 static void
@@ -438,6 +520,9 @@ ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm, ngx_log_t *log)
 
     if (vm->spent) {
         why = "a script ran out of memory";
+
+    } else if (vm->hit || ngx_http_sendfile_mrb_too_deep(mrb)) {
+        why = "a script reached a limit";
 
     } else if (mrb->symidx > vm->symbols + NGX_HTTP_SENDFILE_MRB_SYMBOLS / 2) {
         why = "scripts have made many symbols";
@@ -458,17 +543,51 @@ ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm, ngx_log_t *log)
         return;
     }
 
-    if (!mrb_nil_p(vm->limit_error)) {
-        mrb_gc_unregister(mrb, vm->limit_error);
-        vm->limit_error = mrb_nil_value();
-    }
-
     if (!mrb_nil_p(vm->headers)) {
         mrb_gc_unregister(mrb, vm->headers);
         vm->headers = mrb_nil_value();
     }
 
+    /* as the init scripts have left it */
+
+    mrb->gc.disabled = vm->gc_off;
+    mrb->gc.interval_ratio = vm->gc_interval;
+    mrb->gc.step_ratio = vm->gc_step;
+
     vm->log = log;
+}
+
+
+/* mruby has these two made beforehand, with the place of their last use */
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_preallocated(mrb_state *mrb, mrb_value exc)
+{
+    return mrb_type(exc) == MRB_TT_EXCEPTION
+           && (mrb_obj_ptr(exc) == mrb->stack_err
+               || mrb_obj_ptr(exc) == mrb->nomem_err);
+}
+
+
+/* a script that has rescued it has not been ended by it */
+
+static ngx_uint_t
+ngx_http_sendfile_mrb_too_deep(mrb_state *mrb)
+{
+#if (MRUBY_RELEASE_NO >= 30200)
+    return ((struct RException *) mrb->stack_err)->backtrace != NULL;
+#else
+    return 0;
+#endif
+}
+
+
+static void
+ngx_http_sendfile_mrb_forget_depth(mrb_state *mrb)
+{
+#if (MRUBY_RELEASE_NO >= 30200)
+    ((struct RException *) mrb->stack_err)->backtrace = NULL;
+#endif
 }
 
 
@@ -500,6 +619,7 @@ ngx_http_sendfile_mrb_palloc(mrb_state *mrb, size_t size)
     vm->pool_used += size;
 
     if (vm->limited && vm->pool_used > vm->memory) {
+        vm->hit = 1;
         mrb_raisef(mrb, vm->limit_class, "more than %i bytes of output",
                    (mrb_int) vm->memory);
     }

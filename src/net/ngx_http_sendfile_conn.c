@@ -7,7 +7,8 @@
  *       `----------------- close --+------------'
  *
  * A connection without operations is idle: it keeps no timer, and goes when
- * the server or nginx closes it.  While there are operations their own
+ * the server closes it, or nginx, which does so when a worker is to exit or
+ * runs out of connections.  While there are operations their own
  * deadlines keep a worker alive that is told to exit.
  */
 
@@ -36,14 +37,6 @@ static ngx_int_t ngx_http_sendfile_conn_start(ngx_http_sendfile_conn_t *conn,
     ngx_http_sendfile_op_t *op);
 static ngx_int_t ngx_http_sendfile_conn_buffers(
     ngx_http_sendfile_conn_t *conn);
-static ngx_int_t ngx_http_sendfile_conn_resolve(
-    ngx_http_sendfile_conn_t *conn);
-static void ngx_http_sendfile_conn_resolved(ngx_resolver_ctx_t *ctx);
-static ngx_int_t ngx_http_sendfile_conn_connect(
-    ngx_http_sendfile_conn_t *conn, struct sockaddr *sockaddr,
-    socklen_t socklen);
-static ngx_int_t ngx_http_sendfile_conn_connect_addr(
-    ngx_http_sendfile_conn_t *conn);
 static ngx_int_t ngx_http_sendfile_conn_test(ngx_connection_t *c,
     ngx_err_t *err);
 static void ngx_http_sendfile_conn_ready(ngx_http_sendfile_conn_t *conn);
@@ -52,26 +45,17 @@ static void ngx_http_sendfile_conn_read_handler(ngx_event_t *rev);
 static void ngx_http_sendfile_conn_read(ngx_http_sendfile_conn_t *conn);
 static void ngx_http_sendfile_conn_flush_handler(ngx_event_t *ev);
 static void ngx_http_sendfile_conn_write(ngx_http_sendfile_conn_t *conn);
+static void ngx_http_sendfile_conn_watch(ngx_http_sendfile_conn_t *conn);
 static void ngx_http_sendfile_conn_silence_handler(ngx_event_t *ev);
+static ngx_uint_t ngx_http_sendfile_conn_overdue(
+    ngx_http_sendfile_conn_t *conn, ngx_msec_t age);
 static void ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn);
-static void ngx_http_sendfile_conn_broken(ngx_http_sendfile_conn_t *conn,
-    const char *reason, ngx_err_t err, ngx_uint_t fails);
+static void ngx_http_sendfile_conn_reusable(ngx_connection_t *c,
+    ngx_uint_t reusable);
 static void ngx_http_sendfile_conn_timedout(ngx_http_sendfile_conn_t *conn,
     const char *reason, ngx_uint_t fails);
 static void ngx_http_sendfile_conn_fail(ngx_queue_t *ops, ngx_int_t rc,
     const char *reason, ngx_err_t err);
-
-
-static ngx_resolver_t  *ngx_http_sendfile_conn_names;
-static ngx_msec_t       ngx_http_sendfile_conn_names_timeout;
-
-
-void
-ngx_http_sendfile_conn_resolver(ngx_resolver_t *resolver, ngx_msec_t timeout)
-{
-    ngx_http_sendfile_conn_names = resolver;
-    ngx_http_sendfile_conn_names_timeout = timeout;
-}
 
 
 ngx_int_t
@@ -91,11 +75,13 @@ ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
 
     op->ctx = conn;
     op->tag = 0;
+    op->start = ngx_current_msec;
     ngx_queue_insert_tail(&conn->queue, &op->queue);
 
     if (conn->nops++ == 0 && conn->peer.connection) {
         conn->peer.connection->idle = 0;
         conn->peer.connection->log_error = NGX_ERROR_ERR;
+        ngx_http_sendfile_conn_reusable(conn->peer.connection, 0);
     }
 
     if (conn->state == NGX_HTTP_SENDFILE_CONN_READY && !conn->flush.posted) {
@@ -120,11 +106,6 @@ ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op)
 
     if (op->tag) {
         /* on the wire: the answer has to be read */
-
-        if (op->expired) {
-            ngx_http_sendfile_server_fail(conn->server, 1, ngx_cycle->log);
-        }
-
         return NGX_AGAIN;
     }
 
@@ -225,6 +206,7 @@ ngx_http_sendfile_conn_reset(ngx_http_sendfile_conn_t *conn)
     }
 
     if (conn->peer.connection) {
+        ngx_http_sendfile_conn_reusable(conn->peer.connection, 0);
         ngx_close_connection(conn->peer.connection);
         conn->peer.connection = NULL;
     }
@@ -251,14 +233,7 @@ ngx_http_sendfile_conn_start(ngx_http_sendfile_conn_t *conn,
     }
 
     conn->starting = 1;
-
-    if (conn->server->resolve && ngx_http_sendfile_conn_names) {
-        rc = ngx_http_sendfile_conn_resolve(conn);
-
-    } else {
-        rc = ngx_http_sendfile_conn_connect_addr(conn);
-    }
-
+    rc = ngx_http_sendfile_conn_connect(conn);
     conn->starting = 0;
 
     if (rc == NGX_OK) {
@@ -324,155 +299,15 @@ ngx_http_sendfile_conn_buffers(ngx_http_sendfile_conn_t *conn)
 }
 
 
-static ngx_int_t
-ngx_http_sendfile_conn_resolve(ngx_http_sendfile_conn_t *conn)
+/* the socket is there; NGX_AGAIN: not connected yet */
+
+void
+ngx_http_sendfile_conn_opened(ngx_http_sendfile_conn_t *conn, ngx_int_t rc)
 {
-    ngx_resolver_ctx_t  *ctx, temp;
+    int                tcp_nodelay;
+    ngx_connection_t  *c;
 
-    ngx_memzero(&temp, sizeof(ngx_resolver_ctx_t));
-    temp.name = conn->server->host;
-
-    ctx = ngx_resolve_start(ngx_http_sendfile_conn_names, &temp);
-
-    if (ctx == NULL) {
-        conn->reason = NSF_ERR_MEMORY;
-        conn->err = 0;
-        return NGX_ERROR;
-    }
-
-    if (ctx == NGX_NO_RESOLVER) {
-        return ngx_http_sendfile_conn_connect_addr(conn);
-    }
-
-    ctx->name = conn->server->host;
-    ctx->handler = ngx_http_sendfile_conn_resolved;
-    ctx->data = conn;
-
-    /* a name server that is silent must not take the server away */
-
-    ctx->timeout = ngx_min(ngx_http_sendfile_conn_names_timeout,
-                           conn->server->connect_timeout);
-    ctx->cancelable = 1;
-
-    conn->resolving = ctx;
-    conn->start_rc = NGX_OK;
-    conn->state = NGX_HTTP_SENDFILE_CONN_RESOLVING;
-
-    if (ngx_resolve_name(ctx) != NGX_OK) {
-        /* has freed the context */
-        conn->resolving = NULL;
-        conn->reason = "cannot resolve";
-        conn->err = 0;
-        return NGX_ERROR;
-    }
-
-    return conn->start_rc;
-}
-
-
-/* may be called from inside of ngx_resolve_name() */
-
-static void
-ngx_http_sendfile_conn_resolved(ngx_resolver_ctx_t *ctx)
-{
-    ngx_int_t                  rc;
-    ngx_uint_t                 i;
-    ngx_sockaddr_t             sockaddr;
-    ngx_http_sendfile_conn_t  *conn;
-
-    conn = ctx->data;
-
-    if (ctx->state || ctx->naddrs == 0) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "http_sendfile: %V could not be resolved (%i: %s), "
-                      "its last addresses are used",
-                      &ctx->name, ctx->state,
-                      ngx_resolver_strerror(ctx->state));
-
-        rc = ngx_http_sendfile_conn_connect_addr(conn);
-
-    } else {
-        i = conn->server->addr++ % ctx->naddrs;
-
-        ngx_memcpy(&sockaddr, ctx->addrs[i].sockaddr, ctx->addrs[i].socklen);
-        ngx_inet_set_port(&sockaddr.sockaddr, conn->server->port);
-
-        rc = ngx_http_sendfile_conn_connect(conn, &sockaddr.sockaddr,
-                                            ctx->addrs[i].socklen);
-    }
-
-    ngx_resolve_name_done(ctx);
-    conn->resolving = NULL;
-
-    if (rc == NGX_OK) {
-        return;
-    }
-
-    if (conn->starting) {
-        conn->start_rc = rc;
-        return;
-    }
-
-    ngx_http_sendfile_conn_broken(conn, conn->reason, conn->err,
-                                  (rc == NGX_DECLINED) ? 1 : 0);
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_conn_connect_addr(ngx_http_sendfile_conn_t *conn)
-{
-    ngx_addr_t  *addr;
-
-    addr = &conn->server->addrs[conn->server->addr++ % conn->server->naddrs];
-
-    return ngx_http_sendfile_conn_connect(conn, addr->sockaddr, addr->socklen);
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_conn_connect(ngx_http_sendfile_conn_t *conn,
-    struct sockaddr *sockaddr, socklen_t socklen)
-{
-    int                     tcp_nodelay;
-    ngx_int_t               rc;
-    ngx_connection_t       *c;
-    ngx_peer_connection_t  *pc;
-
-    pc = &conn->peer;
-
-    ngx_memzero(pc, sizeof(ngx_peer_connection_t));
-
-    pc->sockaddr = sockaddr;
-    pc->socklen = socklen;
-    pc->name = &conn->server->name;
-    pc->get = ngx_event_get_peer;
-    pc->log = ngx_cycle->log;
-    pc->log_error = NGX_ERROR_ERR;
-
-    conn->reason = "cannot connect";
-    conn->state = NGX_HTTP_SENDFILE_CONN_CONNECTING;
-
-    conn->err = 0;
-
-    rc = ngx_event_connect_peer(pc);
-
-    /* the address may be on the caller's stack */
-
-    pc->sockaddr = NULL;
-
-    if (rc != NGX_OK && rc != NGX_AGAIN) {
-
-        if (pc->connection) {
-            ngx_close_connection(pc->connection);
-            pc->connection = NULL;
-        }
-
-        /* nginx has logged why; errno is another call's by now */
-
-        return (rc == NGX_DECLINED) ? NGX_DECLINED : NGX_ERROR;
-    }
-
-    c = pc->connection;
+    c = conn->peer.connection;
 
     c->data = conn;
     c->read->handler = ngx_http_sendfile_conn_read_handler;
@@ -492,12 +327,10 @@ ngx_http_sendfile_conn_connect(ngx_http_sendfile_conn_t *conn,
         /* connected at once: the operation is not queued yet */
         conn->state = NGX_HTTP_SENDFILE_CONN_READY;
         ngx_post_event(&conn->flush, &ngx_posted_events);
-        return NGX_OK;
+        return;
     }
 
     ngx_add_timer(c->write, conn->server->connect_timeout);
-
-    return NGX_OK;
 }
 
 
@@ -685,11 +518,9 @@ ngx_http_sendfile_conn_flush_handler(ngx_event_t *ev)
 static void
 ngx_http_sendfile_conn_write(ngx_http_sendfile_conn_t *conn)
 {
-    ssize_t                  n;
-    ngx_buf_t               *b;
-    ngx_queue_t             *q;
-    ngx_connection_t        *c;
-    ngx_http_sendfile_op_t  *op;
+    ssize_t            n;
+    ngx_buf_t         *b;
+    ngx_connection_t  *c;
 
     if (conn->state != NGX_HTTP_SENDFILE_CONN_READY) {
         return;
@@ -731,46 +562,95 @@ ngx_http_sendfile_conn_write(ngx_http_sendfile_conn_t *conn)
     }
 
     if (!ngx_queue_empty(&conn->sent) && !conn->silence.timer_set) {
-        q = ngx_queue_head(&conn->sent);
-        op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
-
         conn->heard = ngx_current_msec;
-        ngx_add_timer(&conn->silence, op->timeout);
+        ngx_http_sendfile_conn_watch(conn);
     }
 }
 
 
 /*
- * No byte for as long as the first operation may take: the server hangs, and
- * everybody else on this connection would wait in vain.
+ * The next moment at which the server may have been silent for too long, or
+ * an operation be overdue.
+ */
+
+static void
+ngx_http_sendfile_conn_watch(ngx_http_sendfile_conn_t *conn)
+{
+    ngx_msec_t               since;
+    ngx_queue_t             *q;
+    ngx_msec_int_t           left;
+    ngx_http_sendfile_op_t  *op;
+
+    since = conn->heard;
+
+    for (q = ngx_queue_head(&conn->sent);
+         q != ngx_queue_sentinel(&conn->sent);
+         q = ngx_queue_next(q))
+    {
+        op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
+
+        if (!op->overdue) {
+
+            if ((ngx_msec_int_t) (op->start - since) < 0) {
+                since = op->start;
+            }
+
+            break;
+        }
+    }
+
+    left = since + conn->server->timeout - ngx_current_msec;
+
+    ngx_add_timer(&conn->silence, (ngx_msec_t) ngx_max(left, 1));
+}
+
+
+/*
+ * The server has its own time for an answer, the longest of all deadlines: one
+ * that is over before is its lookup's affair.  What has had no answer by then
+ * is a failure of the server's, whether or not somebody waits for it.  And if
+ * no byte at all has come, the server hangs, and everybody else on this
+ * connection would wait in vain.
  */
 
 static void
 ngx_http_sendfile_conn_silence_handler(ngx_event_t *ev)
 {
     ngx_uint_t                 n;
-    ngx_msec_t                 silent;
-    ngx_queue_t               *q;
-    ngx_http_sendfile_op_t    *op;
+    ngx_msec_t                 timeout;
     ngx_http_sendfile_conn_t  *conn;
 
     conn = ev->data;
+    timeout = conn->server->timeout;
 
     if (ngx_queue_empty(&conn->sent)) {
         return;
     }
 
-    q = ngx_queue_head(&conn->sent);
-    op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
-
-    silent = ngx_current_msec - conn->heard;
-
-    if (silent < op->timeout) {
-        ngx_add_timer(&conn->silence, op->timeout - silent);
+    if (ngx_current_msec - conn->heard >= timeout) {
+        n = ngx_http_sendfile_conn_overdue(conn, 0);
+        ngx_http_sendfile_conn_timedout(conn, "server does not answer", n);
         return;
     }
 
-    /* those whose own deadline has passed have been counted */
+    n = ngx_http_sendfile_conn_overdue(conn, timeout);
+
+    if (n) {
+        ngx_http_sendfile_server_fail(conn->server, n, ngx_cycle->log);
+    }
+
+    ngx_http_sendfile_conn_watch(conn);
+}
+
+
+/* how many that are on the wire have become so old; each is counted once */
+
+static ngx_uint_t
+ngx_http_sendfile_conn_overdue(ngx_http_sendfile_conn_t *conn, ngx_msec_t age)
+{
+    ngx_uint_t               n;
+    ngx_queue_t             *q;
+    ngx_http_sendfile_op_t  *op;
 
     n = 0;
 
@@ -779,14 +659,22 @@ ngx_http_sendfile_conn_silence_handler(ngx_event_t *ev)
          q = ngx_queue_next(q))
     {
         op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
-        n += op->gone ? 0 : 1;
+
+        if (ngx_current_msec - op->start < age) {
+            break;
+        }
+
+        if (!op->overdue) {
+            op->overdue = 1;
+            n++;
+        }
     }
 
-    ngx_http_sendfile_conn_timedout(conn, "server does not answer", n);
+    return n;
 }
 
 
-/* after operations have gone: the last one turns off the light */
+/* after operations have gone: if it was the last one, nothing is under way */
 
 static void
 ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
@@ -812,11 +700,32 @@ ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
         /* a server that restarts now does no harm */
         c->idle = 1;
         c->log_error = NGX_ERROR_INFO;
+        ngx_http_sendfile_conn_reusable(c, 1);
     }
 }
 
 
+/*
+ * Whether nginx may close the connection when it runs out of them.  It counts
+ * all that it may as clients that wait, which this is not.
+ */
+
 static void
+ngx_http_sendfile_conn_reusable(ngx_connection_t *c, ngx_uint_t reusable)
+{
+    if (c->reusable == reusable) {
+        return;
+    }
+
+    ngx_reusable_connection(c, reusable);
+
+#if (NGX_STAT_STUB)
+    (void) ngx_atomic_fetch_add(ngx_stat_waiting, reusable ? -1 : 1);
+#endif
+}
+
+
+void
 ngx_http_sendfile_conn_broken(ngx_http_sendfile_conn_t *conn,
     const char *reason, ngx_err_t err, ngx_uint_t fails)
 {

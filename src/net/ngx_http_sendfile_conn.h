@@ -119,4 +119,24 @@ void ngx_http_sendfile_conn_resolver(ngx_resolver_t *resolver,
 void ngx_http_sendfile_conn_drop(ngx_http_sendfile_conn_t *conn);
 
 
+/* -- between the files of a connection */
+
+/*
+ * Begins to connect, to the next address.  NGX_OK: under way, or done;
+ * NGX_DECLINED: the server's fault, NGX_ERROR: not; conn->reason says what.
+ */
+
+ngx_int_t ngx_http_sendfile_conn_connect(ngx_http_sendfile_conn_t *conn);
+
+/* the socket is there; "rc" NGX_AGAIN: not connected yet */
+
+void ngx_http_sendfile_conn_opened(ngx_http_sendfile_conn_t *conn,
+    ngx_int_t rc);
+
+/* closes; every operation fails, and counts for the server "fails" times */
+
+void ngx_http_sendfile_conn_broken(ngx_http_sendfile_conn_t *conn,
+    const char *reason, ngx_err_t err, ngx_uint_t fails);
+
+
 #endif /* _NGX_HTTP_SENDFILE_CONN_H_INCLUDED_ */

@@ -21,7 +21,7 @@
 static ngx_int_t ngx_http_sendfile_pool_ring(ngx_conf_t *cf,
     ngx_http_sendfile_pool_t *pool);
 static ngx_int_t ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
-    ngx_str_t *key);
+    ngx_http_sendfile_op_t *op);
 static void ngx_http_sendfile_pool_sha1(unsigned char out[20], const void *p,
     size_t len);
 static void ngx_http_sendfile_pool_md5(unsigned char out[16], const void *p,
@@ -109,13 +109,14 @@ ngx_http_sendfile_pool_ring(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool)
 
 
 ngx_http_sendfile_conn_t *
-ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
+ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_op_t *op)
 {
     ngx_int_t                  server;
     ngx_uint_t                 i;
     ngx_http_sendfile_conn_t  *conn, *best;
 
-    server = ngx_http_sendfile_pool_server(pool, key);
+    server = ngx_http_sendfile_pool_server(pool, op);
 
     if (server == NGX_ERROR) {
         return NULL;
@@ -141,18 +142,22 @@ ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
 }
 
 
-/* the index of the server that has a key, NGX_ERROR if it is down */
+/* the index of the server to ask, NGX_ERROR if it is down */
 
 static ngx_int_t
-ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
+ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_op_t *op)
 {
-    uint32_t    hash;
-    ngx_int_t   server;
-    ngx_uint_t  i;
+    uint32_t     hash;
+    ngx_int_t    server;
+    ngx_str_t   *key;
+    ngx_uint_t   i;
 
     if (pool->nservers == 1) {
         return ngx_http_sendfile_server_up(pool->servers) ? 0 : NGX_ERROR;
     }
+
+    key = &op->key;
 
     hash = nsf_ring_hash(pool->distribution, key->data, key->len,
                          &ngx_http_sendfile_pool_hashes);
@@ -163,6 +168,7 @@ ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool, ngx_str_t *key)
                                pool->npoints, hash);
 
         if (ngx_http_sendfile_server_up(&pool->servers[server])) {
+            op->substitute = (i != 0);
             return server;
         }
 

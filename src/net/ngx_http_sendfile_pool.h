@@ -39,10 +39,13 @@ typedef struct {
 ngx_int_t ngx_http_sendfile_pool_init(ngx_conf_t *cf,
     ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_codec_t *codec);
 
-/* the connection for a key, NULL if its server is down */
+/*
+ * The connection for op->key, NULL if its server is down and no other one
+ * stands in for it; sets op->substitute.
+ */
 
 ngx_http_sendfile_conn_t *ngx_http_sendfile_pool_get(
-    ngx_http_sendfile_pool_t *pool, ngx_str_t *key);
+    ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_op_t *op);
 
 /* the end of a worker, or of a configuration */
 

@@ -27,6 +27,12 @@ typedef struct {
     ngx_msec_t                       fail_timeout;
     ngx_msec_t                       connect_timeout;
 
+    /*
+     * The time that it has for an answer, whatever the deadlines of those who
+     * wait for it; set when a worker starts.
+     */
+    ngx_msec_t                       timeout;
+
     /* a name, not an address: asked anew for each connection */
     unsigned                         resolve:1;
 

@@ -297,14 +297,17 @@ nsf_lifetime_expires(nsf_lifetime_t *l, int64_t time, int64_t now)
 }
 
 
-/* a date in the future says nothing */
+/*
+ * A date in the future says nothing; one second is what two clocks that tick
+ * in seconds may differ by at any time.
+ */
 
 void
 nsf_lifetime_date(nsf_lifetime_t *l, int64_t time, int64_t now)
 {
     int64_t  seconds;
 
-    if (time < 0 || time >= now) {
+    if (time < 0 || time >= now - 1) {
         return;
     }
 

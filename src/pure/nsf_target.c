@@ -11,6 +11,8 @@
 
 static const char *nsf_path_segment_check(const unsigned char *seg,
     size_t len);
+static const char *nsf_target_keep_string(nsf_str_t *s,
+    const unsigned char *data, size_t len, nsf_pool_t *pool);
 
 
 const char *
@@ -153,6 +155,63 @@ nsf_target_set_path(nsf_target_t *t, const unsigned char *path, size_t len)
 
     t->path.data = path;
     t->path.len = len;
+
+    return NULL;
+}
+
+
+const char *
+nsf_target_keep(nsf_target_t *t, const unsigned char *data, size_t len,
+    nsf_pool_t *pool)
+{
+    size_t       i, n;
+    const char  *err;
+    nsf_str_t   *strings[3];
+
+    strings[0] = &t->path;
+    strings[1] = &t->type;
+    strings[2] = &t->name;
+
+    for (i = 0; i < 3; i++) {
+        err = nsf_target_keep_string(strings[i], data, len, pool);
+        if (err != NULL) {
+            return err;
+        }
+    }
+
+    for (n = 0; n < t->nheaders; n++) {
+        strings[0] = &t->headers[n].name;
+        strings[1] = &t->headers[n].value;
+
+        for (i = 0; i < 2; i++) {
+            err = nsf_target_keep_string(strings[i], data, len, pool);
+            if (err != NULL) {
+                return err;
+            }
+        }
+    }
+
+    return NULL;
+}
+
+
+static const char *
+nsf_target_keep_string(nsf_str_t *s, const unsigned char *data, size_t len,
+    nsf_pool_t *pool)
+{
+    unsigned char  *p;
+
+    if (s->len == 0 || s->data < data || s->data >= data + len) {
+        return NULL;
+    }
+
+    p = pool->alloc(pool->ctx, s->len);
+    if (p == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    memcpy(p, s->data, s->len);
+    s->data = p;
 
     return NULL;
 }

@@ -88,6 +88,16 @@ const char *nsf_target_set_path(nsf_target_t *t, const unsigned char *path,
 
 
 /*
+ * Takes over what a target has of some bytes that will be gone, a decoder's
+ * input: each string that lies in them is copied to the pool, those of the
+ * headers as well.  NULL, or what is wrong and a target that is of no use.
+ */
+
+const char *nsf_target_keep(nsf_target_t *t, const unsigned char *data,
+    size_t len, nsf_pool_t *pool);
+
+
+/*
  * A target that somebody has changed: NULL if it is what a record could have
  * said, or what is wrong.
  */

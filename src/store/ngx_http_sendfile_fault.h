@@ -10,14 +10,16 @@
  *         ... it faulted ...
  *     }
  *
- *     ngx_http_sendfile_fault_arm();
- *     ... read the mapping ...
+ *     ngx_http_sendfile_fault_arm(maps, n);
+ *     ... read the mappings ...
  *     ngx_http_sendfile_fault_release();
  *
- * What was allocated or locked between arm and release when it faulted stays
- * so, which is why only opening does either.
+ * What was allocated between arm and release when it faulted stays so, which
+ * is why only opening does.
  *
- * A fault outside of a guarded section goes where it went before.
+ * Anything else goes where it went before: a fault outside of a guarded
+ * section, one at an address that is in none of the mappings, one of another
+ * thread, and a signal that somebody has sent.
  */
 
 
@@ -31,8 +33,18 @@
 #include <setjmp.h>
 
 
-extern sigjmp_buf             ngx_http_sendfile_fault_env;
-extern volatile sig_atomic_t  ngx_http_sendfile_fault_armed;
+/* "end" is NULL when nobody knows where it lies: then it may be anywhere */
+
+typedef struct {
+    u_char                    *start;
+    u_char                    *end;
+} ngx_http_sendfile_fault_map_t;
+
+
+extern sigjmp_buf                            ngx_http_sendfile_fault_env;
+extern volatile sig_atomic_t                 ngx_http_sendfile_fault_armed;
+extern const ngx_http_sendfile_fault_map_t  *ngx_http_sendfile_fault_maps;
+extern ngx_uint_t                            ngx_http_sendfile_fault_nmaps;
 
 
 /* installs the handlers, once in a process */
@@ -47,7 +59,10 @@ void ngx_http_sendfile_fault_raise(void);
 #define ngx_http_sendfile_fault_guard()                                       \
     sigsetjmp(ngx_http_sendfile_fault_env, 0) != 0
 
-#define ngx_http_sendfile_fault_arm()                                         \
+#define ngx_http_sendfile_fault_arm(maps, n)                                  \
+    ngx_http_sendfile_fault_maps = maps;                                      \
+    ngx_http_sendfile_fault_nmaps = n;                                        \
+    ngx_memory_barrier();                                                     \
     ngx_http_sendfile_fault_armed = 1
 
 #define ngx_http_sendfile_fault_release()                                     \

@@ -5,9 +5,8 @@
  * The embedded store: keys and values in an LMDB file, read through the
  * worker's own mapping.  Every read is synchronous and takes no lock.
  *
- * A store belongs to the configuration, an environment to the process: LMDB
- * forbids to open one file twice in a process, so stores whose paths lead to
- * the same file share it.
+ * A store belongs to the configuration, an environment to the process: stores
+ * whose paths lead to the same file share it.
  */
 
 
@@ -75,12 +74,10 @@ static u_char *ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
 static void ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
     ngx_file_info_t *fi, ngx_log_t *log);
 static ngx_http_sendfile_lmdb_env_t *ngx_http_sendfile_lmdb_find(
-    ngx_http_sendfile_lmdb_t *lmdb, ngx_file_info_t *fi, ngx_log_t *log);
+    ngx_file_info_t *fi);
 static void ngx_http_sendfile_lmdb_cleanup(void *data);
-static void ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb,
-    ngx_log_t *log);
-static void ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_log_t *log);
+static void ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb);
+static void ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env);
 
 
 ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
@@ -186,7 +183,7 @@ ngx_http_sendfile_lmdb_exit(ngx_http_sendfile_store_t *store)
 
     lmdb = store->ctx;
 
-    ngx_http_sendfile_lmdb_release(lmdb, ngx_cycle->log);
+    ngx_http_sendfile_lmdb_release(lmdb);
     lmdb->init = 0;
 }
 
@@ -228,7 +225,7 @@ ngx_http_sendfile_lmdb_get(ngx_http_sendfile_store_t *store,
     }
 
     if (renew) {
-        ngx_http_sendfile_lmdb_env_end(env);
+        /* each read is of what was committed last, only the path is not */
         lmdb->generation = op->generation;
     }
 
@@ -312,7 +309,7 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
             && (env->broken
                 || (env->dev == fi.st_dev && env->ino == fi.st_ino)))
         {
-            ngx_http_sendfile_lmdb_retire(env, log);
+            ngx_http_sendfile_lmdb_retire(env);
 
             if (ngx_current_msec - lmdb->opened < NGX_HTTP_SENDFILE_LMDB_CHECK)
             {
@@ -324,7 +321,7 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
             }
 
         } else {
-            ngx_http_sendfile_lmdb_release(lmdb, log);
+            ngx_http_sendfile_lmdb_release(lmdb);
         }
 
         lmdb->opened = ngx_current_msec;
@@ -338,10 +335,10 @@ ngx_http_sendfile_lmdb_check(ngx_http_sendfile_store_t *store, ngx_log_t *log)
     }
 
     if (env && env->broken) {
-        ngx_http_sendfile_lmdb_retire(env, log);
+        ngx_http_sendfile_lmdb_retire(env);
 
     } else {
-        ngx_http_sendfile_lmdb_release(lmdb, log);
+        ngx_http_sendfile_lmdb_release(lmdb);
     }
 
     if (err == NGX_ENOENT || err == NGX_ENOTDIR) {
@@ -473,20 +470,7 @@ ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
                            sizeof("/data.mdb"));
     }
 
-    if (access(path, R_OK) == -1) {
-        return ngx_slprintf(p, last, "read permission on %s", path);
-    }
-
-    (void) ngx_cpystrn((u_char *) slash,
-                       (u_char *) (lmdb->subdir ? "/lock.mdb" : "-lock"),
-                       sizeof("/lock.mdb"));
-
-    if (access(path, F_OK) == -1) {
-        return ngx_slprintf(p, last, "write permission on the directory, "
-                            "to create %s", path);
-    }
-
-    return ngx_slprintf(p, last, "read and write permission on %s", path);
+    return ngx_slprintf(p, last, "read permission on %s", path);
 }
 
 
@@ -500,7 +484,7 @@ ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
 
     lmdb = store->ctx;
 
-    env = ngx_http_sendfile_lmdb_find(lmdb, fi, log);
+    env = ngx_http_sendfile_lmdb_find(fi);
 
     if (env == NULL) {
         env = ngx_http_sendfile_lmdb_env_open(lmdb->path.data, lmdb->subdir,
@@ -524,21 +508,14 @@ ngx_http_sendfile_lmdb_open(ngx_http_sendfile_store_t *store,
 }
 
 
-/*
- * The environment that is open for a file already.  One for another file of
- * the same path (renamed over it, in spite of all warnings) shares the lock
- * file, and has to go before the new one comes.
- */
+/* the environment that is open for a file already; a broken one goes */
 
 static ngx_http_sendfile_lmdb_env_t *
-ngx_http_sendfile_lmdb_find(ngx_http_sendfile_lmdb_t *lmdb,
-    ngx_file_info_t *fi, ngx_log_t *log)
+ngx_http_sendfile_lmdb_find(ngx_file_info_t *fi)
 {
-    char                          *path;
     ngx_queue_t                   *q, *next;
     ngx_http_sendfile_lmdb_env_t  *env, *found;
 
-    path = realpath((char *) lmdb->path.data, NULL);
     found = NULL;
 
     for (q = ngx_queue_head(&ngx_http_sendfile_lmdb_envs);
@@ -548,21 +525,17 @@ ngx_http_sendfile_lmdb_find(ngx_http_sendfile_lmdb_t *lmdb,
         next = ngx_queue_next(q);
         env = ngx_queue_data(q, ngx_http_sendfile_lmdb_env_t, queue);
 
-        if (env->dev == fi->st_dev && env->ino == fi->st_ino) {
-
-            if (!env->broken) {
-                found = env;
-                continue;
-            }
-
-        } else if (path == NULL || ngx_strcmp(env->path, path) != 0) {
+        if (env->dev != fi->st_dev || env->ino != fi->st_ino) {
             continue;
         }
 
-        ngx_http_sendfile_lmdb_retire(env, log);
-    }
+        if (env->broken) {
+            ngx_http_sendfile_lmdb_retire(env);
+            continue;
+        }
 
-    free(path);
+        found = env;
+    }
 
     return found;
 }
@@ -573,12 +546,12 @@ ngx_http_sendfile_lmdb_cleanup(void *data)
 {
     ngx_http_sendfile_lmdb_t  *lmdb = data;
 
-    ngx_http_sendfile_lmdb_release(lmdb, ngx_cycle->log);
+    ngx_http_sendfile_lmdb_release(lmdb);
 }
 
 
 static void
-ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb, ngx_log_t *log)
+ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb)
 {
     ngx_http_sendfile_lmdb_env_t  *env;
 
@@ -593,19 +566,15 @@ ngx_http_sendfile_lmdb_release(ngx_http_sendfile_lmdb_t *lmdb, ngx_log_t *log)
 
     if (ngx_queue_empty(&env->stores)) {
         ngx_queue_remove(&env->queue);
-        ngx_http_sendfile_lmdb_env_close(env, log);
+        ngx_http_sendfile_lmdb_env_close(env);
     }
 }
 
 
-/*
- * Takes a broken environment away from every store.  Closing it later, when
- * one of them has opened the file anew, would drop the new one's locks.
- */
+/* takes a broken environment away from every store */
 
 static void
-ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_log_t *log)
+ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env)
 {
     ngx_queue_t               *q;
     ngx_http_sendfile_lmdb_t  *lmdb;
@@ -619,5 +588,5 @@ ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env,
     }
 
     ngx_queue_remove(&env->queue);
-    ngx_http_sendfile_lmdb_env_close(env, log);
+    ngx_http_sendfile_lmdb_env_close(env);
 }

@@ -19,6 +19,13 @@
 
 #define NGX_HTTP_SENDFILE_LMDB_MAGIC  0xbeefc0de
 
+/*
+ * How often a value is read when a writer commits each time: a commit takes
+ * longer than a read.
+ */
+
+#define NGX_HTTP_SENDFILE_LMDB_TRIES  100
+
 
 static int ngx_http_sendfile_lmdb_env_map(ngx_http_sendfile_lmdb_env_t *env,
     ngx_uint_t subdir);
@@ -26,20 +33,24 @@ static int ngx_http_sendfile_lmdb_env_header(
     ngx_http_sendfile_lmdb_env_t *env, ngx_uint_t subdir);
 static int ngx_http_sendfile_lmdb_env_verify(
     ngx_http_sendfile_lmdb_env_t *env);
+static int ngx_http_sendfile_lmdb_env_mmap(ngx_http_sendfile_lmdb_env_t *env);
+static void ngx_http_sendfile_lmdb_env_locate(
+    ngx_http_sendfile_lmdb_env_t *env);
+static char *ngx_http_sendfile_lmdb_env_mapping(FILE *f, char **line,
+    size_t *size, ngx_http_sendfile_fault_map_t *map);
 static int ngx_http_sendfile_lmdb_env_read(ngx_http_sendfile_lmdb_env_t *env,
     MDB_val *key, MDB_val *value);
 static int ngx_http_sendfile_lmdb_env_renew(
     ngx_http_sendfile_lmdb_env_t *env);
-static void ngx_http_sendfile_lmdb_env_turn(ngx_event_t *ev);
+static ngx_int_t ngx_http_sendfile_lmdb_env_unchanged(
+    ngx_http_sendfile_lmdb_env_t *env);
+static ngx_uint_t ngx_http_sendfile_lmdb_env_same(
+    ngx_http_sendfile_lmdb_env_t *env);
 static int ngx_http_sendfile_lmdb_env_cmp(const MDB_val *a, const MDB_val *b);
 static void ngx_http_sendfile_lmdb_env_assert(MDB_env *env, const char *msg);
 
 
 static u_char  ngx_http_sendfile_lmdb_value[NSF_MAX_VALUE];
-
-/* those that could not even be closed */
-
-static ngx_http_sendfile_lmdb_env_t  *ngx_http_sendfile_lmdb_lost;
 
 
 ngx_http_sendfile_lmdb_env_t *
@@ -59,19 +70,13 @@ ngx_http_sendfile_lmdb_env_open(u_char *path, ngx_uint_t subdir,
     env->dev = fi->st_dev;
     env->ino = fi->st_ino;
 
-    env->turn.handler = ngx_http_sendfile_lmdb_env_turn;
-    env->turn.data = env;
-    env->turn.log = log;
-
-    /* data and lock file of one directory, should a link be swapped now */
-
     env->path = realpath((char *) path, NULL);
 
     *err = env->path ? ngx_http_sendfile_lmdb_env_map(env, subdir)
                      : ngx_errno;
 
     if (*err != MDB_SUCCESS) {
-        ngx_http_sendfile_lmdb_env_close(env, log);
+        ngx_http_sendfile_lmdb_env_close(env);
         return NULL;
     }
 
@@ -80,15 +85,15 @@ ngx_http_sendfile_lmdb_env_open(u_char *path, ngx_uint_t subdir,
 
 
 /*
- * NOTLS lets the transaction be reset and renewed, NORDAHEAD suits reads at
- * random.
+ * NOLOCK touches no lock file, NOTLS lets the transaction be reset and renewed,
+ * NORDAHEAD suits reads at random.
  */
 
 static int
 ngx_http_sendfile_lmdb_env_map(ngx_http_sendfile_lmdb_env_t *env,
     ngx_uint_t subdir)
 {
-    int       rc, dead;
+    int       rc;
     unsigned  flags;
 
     rc = ngx_http_sendfile_lmdb_env_header(env, subdir);
@@ -106,9 +111,9 @@ ngx_http_sendfile_lmdb_env_map(ngx_http_sendfile_lmdb_env_t *env,
         return MDB_CORRUPTED;
     }
 
-    ngx_http_sendfile_fault_arm();
+    ngx_http_sendfile_fault_arm(env->maps, 2);
 
-    flags = MDB_RDONLY|MDB_NOTLS|MDB_NORDAHEAD;
+    flags = MDB_RDONLY|MDB_NOLOCK|MDB_NOTLS|MDB_NORDAHEAD;
 
     if (!subdir) {
         flags |= MDB_NOSUBDIR;
@@ -121,12 +126,10 @@ ngx_http_sendfile_lmdb_env_map(ngx_http_sendfile_lmdb_env_t *env,
     }
 
     if (rc == MDB_SUCCESS) {
-        /*
-         * Slots of processes that were killed, such as the worker before
-         * this one: their snapshots would make the file grow for ever.
-         */
-        (void) mdb_reader_check(env->env, &dead);
+        rc = ngx_http_sendfile_lmdb_env_mmap(env);
+    }
 
+    if (rc == MDB_SUCCESS) {
         rc = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->txn);
     }
 
@@ -158,12 +161,7 @@ ngx_http_sendfile_lmdb_env_map(ngx_http_sendfile_lmdb_env_t *env,
 }
 
 
-/*
- * Both meta pages say the same sane page size: LMDB believes them.  A page
- * begins with 16 bytes of its own; then come magic (4 bytes), version (4),
- * address and size of the map (8 each) and the page size (4); LMDB 0.9,
- * mdb.c, MDB_page and MDB_meta.
- */
+/* both meta pages say the same sane page size: LMDB believes them */
 
 static int
 ngx_http_sendfile_lmdb_env_header(ngx_http_sendfile_lmdb_env_t *env,
@@ -186,7 +184,7 @@ ngx_http_sendfile_lmdb_env_header(ngx_http_sendfile_lmdb_env_t *env,
     }
 
     size = 0;
-    offset = 16;
+    offset = NGX_HTTP_SENDFILE_LMDB_META;
 
     do {
         n = pread(fd, meta, sizeof(meta), offset);
@@ -247,53 +245,153 @@ ngx_http_sendfile_lmdb_env_verify(ngx_http_sendfile_lmdb_env_t *env)
 }
 
 
+/* maps the meta pages, too, as LMDB does not say where it has them */
+
+static int
+ngx_http_sendfile_lmdb_env_mmap(ngx_http_sendfile_lmdb_env_t *env)
+{
+    int               rc;
+    u_char           *p;
+    MDB_stat          st;
+    mdb_filehandle_t  fd;
+
+    rc = mdb_env_stat(env->env, &st);
+
+    if (rc == MDB_SUCCESS) {
+        rc = mdb_env_get_fd(env->env, &fd);
+    }
+
+    if (rc != MDB_SUCCESS) {
+        return rc;
+    }
+
+    p = mmap(NULL, 2 * st.ms_psize, PROT_READ, MAP_SHARED, fd, 0);
+
+    if (p == MAP_FAILED) {
+        return ngx_errno;
+    }
+
+    env->metas = p;
+    env->page_size = st.ms_psize;
+
+    env->maps[1].start = p;
+    env->maps[1].end = p + 2 * env->page_size;
+
+    ngx_http_sendfile_lmdb_env_locate(env);
+
+    return MDB_SUCCESS;
+}
+
+
+/*
+ * Finds LMDB's map: the other one of the file that the meta pages are of, which
+ * some file systems give a device that stat() does not know.  Where the system
+ * tells nothing, any fault while the file is read is taken for the file's.
+ */
+
+static void
+ngx_http_sendfile_lmdb_env_locate(ngx_http_sendfile_lmdb_env_t *env)
+{
+    FILE                          *f;
+    char                          *ours, *file, *line;
+    size_t                         size;
+    ngx_uint_t                     n;
+    ngx_http_sendfile_fault_map_t  map;
+
+    n = 0;
+    ours = NULL;
+    line = NULL;
+    size = 0;
+
+    env->maps[0].end = NULL;
+
+    f = fopen("/proc/self/maps", "re");
+    if (f == NULL) {
+        return;
+    }
+
+    while (ours == NULL
+           && (file = ngx_http_sendfile_lmdb_env_mapping(f, &line, &size,
+                                                         &map)))
+    {
+        if (map.start == env->metas) {
+            ours = strdup(file);
+        }
+    }
+
+    rewind(f);
+
+    while (ours
+           && (file = ngx_http_sendfile_lmdb_env_mapping(f, &line, &size,
+                                                         &map)))
+    {
+        if (map.start != env->metas && ngx_strcmp(file, ours) == 0) {
+            env->maps[0] = map;
+            n++;
+        }
+    }
+
+    free(ours);
+    free(line);
+    (void) fclose(f);
+
+    if (n != 1) {
+        env->maps[0].end = NULL;
+    }
+}
+
+
+/*
+ * The next line of proc(5)'s maps, "start-end mode offset device inode path":
+ * what it says from the offset on, NULL at the end.
+ */
+
+static char *
+ngx_http_sendfile_lmdb_env_mapping(FILE *f, char **line, size_t *size,
+    ngx_http_sendfile_fault_map_t *map)
+{
+    int    n;
+    void  *start, *end;
+
+    n = 0;
+
+    if (getline(line, size, f) == -1
+        || sscanf(*line, "%p-%p %*s %n", &start, &end, &n) != 2
+        || n == 0)
+    {
+        return NULL;
+    }
+
+    map->start = start;
+    map->end = end;
+
+    return *line + n;
+}
+
+
 ngx_int_t
 ngx_http_sendfile_lmdb_env_intact(ngx_http_sendfile_lmdb_env_t *env)
 {
-    int  rc;
-
-    if (ngx_http_sendfile_fault_guard()) {
-        return NGX_ERROR;
-    }
-
-    ngx_http_sendfile_fault_arm();
-
-    rc = ngx_http_sendfile_lmdb_env_verify(env);
-
-    ngx_http_sendfile_fault_release();
-
-    return (rc == MDB_SUCCESS) ? NGX_OK : NGX_ERROR;
+    return (ngx_http_sendfile_lmdb_env_verify(env) == MDB_SUCCESS) ? NGX_OK
+                                                                   : NGX_ERROR;
 }
 
 
 void
-ngx_http_sendfile_lmdb_env_close(ngx_http_sendfile_lmdb_env_t *env,
-    ngx_log_t *log)
+ngx_http_sendfile_lmdb_env_close(ngx_http_sendfile_lmdb_env_t *env)
 {
-    if (env->turn.posted) {
-        ngx_delete_posted_event(&env->turn);
+    /* without locks none of this reads the file */
+
+    if (env->metas) {
+        (void) munmap(env->metas, 2 * env->page_size);
+    }
+
+    if (env->txn) {
+        mdb_txn_abort(env->txn);
     }
 
     if (env->env) {
-
-        if (ngx_http_sendfile_fault_guard()) {
-            /* the lock file is cut off as well; better a leak than a crash */
-            ngx_log_error(NGX_LOG_ERR, log, 0,
-                          "http_sendfile: a broken LMDB stays mapped");
-
-            env->lost = ngx_http_sendfile_lmdb_lost;
-            ngx_http_sendfile_lmdb_lost = env;
-            return;
-        }
-
-        ngx_http_sendfile_fault_arm();
-
-        if (env->txn) {
-            mdb_txn_abort(env->txn);
-        }
-
         mdb_env_close(env->env);
-        ngx_http_sendfile_fault_release();
     }
 
     free(env->path);
@@ -305,24 +403,41 @@ int
 ngx_http_sendfile_lmdb_env_get(ngx_http_sendfile_lmdb_env_t *env,
     MDB_val *key, MDB_val *value)
 {
-    int  rc;
+    int         rc;
+    ngx_int_t   unchanged;
+    ngx_uint_t  i;
 
-    rc = ngx_http_sendfile_lmdb_env_read(env, key, value);
+    for (i = 0; i < NGX_HTTP_SENDFILE_LMDB_TRIES; i++) {
 
-    if (rc == MDB_SUCCESS || rc == MDB_NOTFOUND) {
+        rc = ngx_http_sendfile_lmdb_env_read(env, key, value);
+
+        unchanged = ngx_http_sendfile_lmdb_env_unchanged(env);
+
+        if (unchanged == NGX_DECLINED) {
+            /* there was a commit, whatever has been read is not whole */
+            continue;
+        }
+
+        if (unchanged == NGX_ERROR) {
+            rc = MDB_CORRUPTED;
+        }
+
+        if (rc == MDB_SUCCESS || rc == MDB_NOTFOUND) {
+            return rc;
+        }
+
+        env->reading = 0;
+
+        /* what is wrong with one page is no reason to give up the rest */
+
+        if (rc > 0 || rc == MDB_PANIC || rc == MDB_BAD_TXN) {
+            env->broken = 1;
+        }
+
         return rc;
     }
 
-    ngx_http_sendfile_lmdb_env_end(env);
-
-    /* what is wrong with one page is no reason to give up the rest */
-
-    if (rc > 0 || rc == MDB_PANIC || rc == MDB_BAD_RSLOT || rc == MDB_BAD_TXN)
-    {
-        env->broken = 1;
-    }
-
-    return rc;
+    return NGX_EAGAIN;
 }
 
 
@@ -333,12 +448,15 @@ ngx_http_sendfile_lmdb_env_read(ngx_http_sendfile_lmdb_env_t *env, MDB_val *key,
     int  rc;
 
     if (ngx_http_sendfile_fault_guard()) {
+        env->reading = 0;
         return MDB_CORRUPTED;
     }
 
-    ngx_http_sendfile_fault_arm();
+    ngx_http_sendfile_fault_arm(env->maps, 2);
 
-    rc = env->reading ? MDB_SUCCESS : ngx_http_sendfile_lmdb_env_renew(env);
+    rc = (env->reading && ngx_http_sendfile_lmdb_env_same(env))
+         ? MDB_SUCCESS
+         : ngx_http_sendfile_lmdb_env_renew(env);
 
     if (rc == MDB_SUCCESS) {
         rc = mdb_get(env->txn, env->dbi, key, value);
@@ -357,69 +475,95 @@ ngx_http_sendfile_lmdb_env_read(ngx_http_sendfile_lmdb_env_t *env, MDB_val *key,
 }
 
 
+/* takes a new snapshot: the meta pages first, and with them LMDB's root */
+
 static int
 ngx_http_sendfile_lmdb_env_renew(ngx_http_sendfile_lmdb_env_t *env)
 {
-    int  rc;
+    int         rc;
+    u_char     *p;
+    uint32_t    magic;
+    ngx_uint_t  i;
+
+    env->reading = 0;
+    mdb_txn_reset(env->txn);
+
+    for (i = 0; i < 2; i++) {
+        p = env->metas + i * env->page_size + NGX_HTTP_SENDFILE_LMDB_META;
+
+        ngx_memcpy(env->snapshot[i], p, NGX_HTTP_SENDFILE_LMDB_META_SIZE);
+        ngx_memcpy(&magic, env->snapshot[i], sizeof(uint32_t));
+
+        if (magic != NGX_HTTP_SENDFILE_LMDB_MAGIC) {
+            return MDB_CORRUPTED;
+        }
+    }
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
 
     rc = mdb_txn_renew(env->txn);
 
     if (rc == MDB_MAP_RESIZED) {
         /* a writer has made the map larger: take its size */
 
+        env->maps[0].end = NULL;
         rc = mdb_env_set_mapsize(env->env, 0);
 
         if (rc == MDB_SUCCESS) {
+            ngx_http_sendfile_lmdb_env_locate(env);
             rc = mdb_txn_renew(env->txn);
         }
     }
 
-    if (rc != MDB_SUCCESS) {
-        return rc;
+    if (rc == MDB_SUCCESS) {
+        env->reading = 1;
     }
 
-    env->reading = 1;
-
-    if (!env->turn.posted) {
-        ngx_post_event(&env->turn, &ngx_posted_events);
-    }
-
-    return MDB_SUCCESS;
+    return rc;
 }
 
 
-static void
-ngx_http_sendfile_lmdb_env_turn(ngx_event_t *ev)
+/* NGX_OK, NGX_DECLINED after a commit, NGX_ERROR if it cannot be read */
+
+static ngx_int_t
+ngx_http_sendfile_lmdb_env_unchanged(ngx_http_sendfile_lmdb_env_t *env)
 {
-    ngx_http_sendfile_lmdb_env_t  *env;
-
-    env = ev->data;
-
-    ngx_http_sendfile_lmdb_env_end(env);
-}
-
-
-/* an old snapshot would keep the writer from reusing pages */
-
-void
-ngx_http_sendfile_lmdb_env_end(ngx_http_sendfile_lmdb_env_t *env)
-{
-    if (!env->reading) {
-        return;
-    }
-
-    env->reading = 0;
+    ngx_int_t  rc;
 
     if (ngx_http_sendfile_fault_guard()) {
-        env->broken = 1;
-        return;
+        return NGX_ERROR;
     }
 
-    ngx_http_sendfile_fault_arm();
+    ngx_http_sendfile_fault_arm(env->maps, 2);
 
-    mdb_txn_reset(env->txn);
+    rc = ngx_http_sendfile_lmdb_env_same(env) ? NGX_OK : NGX_DECLINED;
 
     ngx_http_sendfile_fault_release();
+
+    return rc;
+}
+
+
+/* what is read before, or after, is not read in another order */
+
+static ngx_uint_t
+ngx_http_sendfile_lmdb_env_same(ngx_http_sendfile_lmdb_env_t *env)
+{
+    ngx_uint_t  same;
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+
+    same = ngx_memcmp(env->metas + NGX_HTTP_SENDFILE_LMDB_META,
+                      env->snapshot[0], NGX_HTTP_SENDFILE_LMDB_META_SIZE)
+           == 0
+        && ngx_memcmp(env->metas + env->page_size
+                      + NGX_HTTP_SENDFILE_LMDB_META,
+                      env->snapshot[1], NGX_HTTP_SENDFILE_LMDB_META_SIZE)
+           == 0;
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+
+    return same;
 }
 
 

@@ -158,6 +158,15 @@ static void
 ngx_http_sendfile_memcached_init(ngx_http_sendfile_store_t *store,
     ngx_log_t *log)
 {
+    ngx_uint_t                 i;
+    ngx_http_sendfile_pool_t  *pool;
+
+    pool = store->ctx;
+
+    for (i = 0; i < pool->nservers; i++) {
+        pool->servers[i].timeout = store->max_timeout;
+    }
+
     ngx_http_sendfile_conn_resolver(store->resolver, store->resolver_timeout);
 }
 
@@ -175,7 +184,7 @@ ngx_http_sendfile_memcached_get(ngx_http_sendfile_store_t *store,
 {
     ngx_http_sendfile_conn_t  *conn;
 
-    conn = ngx_http_sendfile_pool_get(store->ctx, &op->key);
+    conn = ngx_http_sendfile_pool_get(store->ctx, op);
 
     if (conn == NULL) {
         op->reason = "server is down";
@@ -456,7 +465,7 @@ ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
     ngx_queue_remove(&op->queue);
     conn->nops--;
 
-    if (rc != NGX_ERROR && !op->expired) {
+    if (rc != NGX_ERROR && !op->overdue) {
         ngx_http_sendfile_server_ok(conn->server);
     }
 

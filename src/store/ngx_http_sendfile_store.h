@@ -43,12 +43,15 @@ typedef struct {
 /*
  * One get.  The caller fills in "key" (1..250 vetted bytes) and, for an
  * asynchronous store, "done" and "data", and keeps the memory until the end
- * of the operation; "timeout" is when nobody waits any more, milliseconds
- * from now.  "queue", "ctx" and "tag" are the store's own.
+ * of the operation.  "queue" and what follows it, but for "gone", is the
+ * store's own.
  *
  * "generation" is 0, or changes whenever somebody has declared all that was
  * read before to be old: with another one than the last time a store answers
  * from what is there now, and not from a snapshot or a file that it has open.
+ *
+ * "substitute" says that the key's own server is down, and that another one
+ * was asked: that this has nothing does not mean that the store has nothing.
  *
  * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
  * may say why there is nothing), "err" is an errno
@@ -57,7 +60,6 @@ typedef struct {
 
 struct ngx_http_sendfile_op_s {
     ngx_str_t                       key;
-    ngx_msec_t                      timeout;
     ngx_atomic_uint_t               generation;
 
     void                          (*done)(ngx_http_sendfile_op_t *op,
@@ -68,14 +70,18 @@ struct ngx_http_sendfile_op_s {
     const char                     *reason;
     const char                     *detail;
     ngx_err_t                       err;
+    unsigned                        substitute:1;
 
     ngx_queue_t                     queue;
     void                           *ctx;
     uint64_t                        tag;
+    ngx_msec_t                      start;
 
-    /* set by the caller before cancel(): nobody waits, for lack of time */
+    /* not answered in the time that the server has for it, and counted */
+    unsigned                        overdue:1;
+
+    /* set by the caller before cancel(): nobody waits any more */
     unsigned                        gone:1;
-    unsigned                        expired:1;
 };
 
 
@@ -133,12 +139,18 @@ struct ngx_http_sendfile_store_s {
     ngx_str_t                       url;
     ngx_http_sendfile_place_t       place;
 
+    /* of a name, which data it stands for; empty: the URL says it */
+    ngx_str_t                       ident;
+
     /* NULL: a name whose block has not been read */
     ngx_http_sendfile_store_type_t *type;
     void                           *ctx;
 
     /* of a store block; 0: the location's */
     ngx_msec_t                      timeout;
+
+    /* the longest of any lookup, set before init() */
+    ngx_msec_t                      max_timeout;
 
     /* of the http block, set before init(); may be NULL */
     ngx_resolver_t                 *resolver;

@@ -738,9 +738,9 @@ INNER = "@http_sendfile_accept"
 
 
 def test_inner_location_is_in_the_source() -> None:
-    """The tests below try the right name, which has a NUL at its end."""
+    """The tests below try the right name."""
     header = REPOSITORY / "src" / "app" / "ngx_http_sendfile_accept.h"
-    assert f'"{INNER}\\0"' in header.read_text()
+    assert f'"{INNER}"' in header.read_text()
 
 
 @pytest.mark.parametrize("end", ["", "%00", "%2500", "\0", "\\0", "%0"])
@@ -783,15 +783,23 @@ def test_nothing_else_leads_to_the_inner_location(
         assert b"ID:" not in response.body
 
 
-def test_named_location_of_almost_the_same_name(site: Site, app: Gateway) -> None:
-    """A configuration may have a location of that name, without the NUL."""
+def test_named_location_of_the_same_name(site: Site, app: Gateway) -> None:
+    """A configuration that has one is refused, and told which server it is."""
+    check = site.check_config(SERVER + f"location {INNER} {{ return 200 other; }}")
+    assert not check.ok
+    assert f'"location {INNER}" in {check.path}:' in check.output
+    assert "write another one" in check.output
+
+
+def test_no_nul_in_the_error_log(site: Site, app: Gateway) -> None:
+    """The name of the location that an answer is sent in is text, as any other."""
+    site.variables["LOG_LEVEL"] = "debug"
     app.answers["/a"] = sendfile(write(site))
-    nginx = site.start(
-        SERVER + f"location {INNER} {{ return 200 other; }}"
-        f" location /b {{ error_page 404 = {INNER}; return 404; }}"
-    )
+    nginx = site.start(SERVER)
     site.assert_file(nginx.get("/a"), 1, SIZE)
-    assert nginx.get("/b").text == "other"
+    nginx.wait_for_log(f'using location: {INNER} "')
+    lines = nginx.error_log.read_bytes().splitlines()
+    assert not [s for s in lines if INNER.encode() in s and b"\0" in s]
 
 
 # life

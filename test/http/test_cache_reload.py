@@ -30,7 +30,7 @@ from lib.fake_memcached import Fake, answer, hold
 from lib.files import content
 from lib.memcached import Memcached
 from lib.nginx import WORKER, Nginx
-from lib.servers import add, add_many, location, patient
+from lib.servers import Servers, add, add_many, block, location, patient
 from lib.site import INTERNAL, Site
 from lib.wait import wait_until
 
@@ -220,6 +220,74 @@ def test_two_zones_swap_their_sizes(site: Site) -> None:
     fill(site, nginx)
     reload(nginx, site.template(FILE, f"{zone} main:8m; {zone} other:4m;"))
     check_empty(nginx)
+
+
+# a store block that is another one
+
+
+def test_a_name_that_stands_for_another_server(
+    site: Site, servers: Servers, workers: int
+) -> None:
+    """A reload with another server asks that one, for hits and misses alike."""
+    before, after = servers.fake(), servers.fake()
+    add(site, before, 7)
+    add(site, after, 8)
+    site.files.write_id("bb/7.dat", 77)
+    after.put(7, "bb/7.dat")
+    server = location("ids", CACHE + LONG) + INTERNAL
+    nginx = site.start(server, http=ZONE + block([before.url]))
+    site.assert_file(nginx.get("/file/7"), 7)
+    assert nginx.get("/file/8").status == 404
+    assert said(nginx, "/file/7") == ("HIT", "cache")
+    assert said(nginx, "/file/8") == ("NEGATIVE", "cache")
+    reload(nginx, site.template(server, ZONE + block([after.url])))
+    for source in ("memcached", "cache"):
+        for n, file_id in ((7, 77), (8, 8)):
+            found = ask(nginx, f"/file/{n}")
+            site.assert_file(found.response, file_id)
+            assert found.said == ("HIT", source)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("A B", "B A", True),
+        ("A B", "A,max_fails=9,fail_timeout=9s B,weight=1", True),
+        ("A", "A,weight=7", True),
+        ("A B", "A,weight=2 B", False),
+        ("A,weight=2 B", "A B,weight=2", False),
+        ("A B", "A", False),
+        ("A B", "A B C", False),
+        ("A B", "A C", False),
+        ("A B", "A B distribution=dalli connections=3 timeout=9s", True),
+        ("A B", "A B distribution=ketama", False),
+        ("A", "A distribution=ketama", True),
+    ],
+)
+def test_when_a_name_stands_for_the_same(
+    site: Site, servers: Servers, one: str, other: str, same: bool
+) -> None:
+    """Servers, weights and distribution count; order, times and connections do not."""
+    fakes = {name: servers.fake() for name in "ABC"}
+    for fake in fakes.values():
+        add(site, fake, 7)
+
+    def written(text: str) -> str:
+        """Return the block of a text as above."""
+        words = [word.split(",") for word in text.split()]
+        urls = [[fakes[word[0]].url, *word[1:]] for word in words if word[0] in fakes]
+        lines = [word[0].replace("=", " ") for word in words if word[0] not in fakes]
+        return block(map(" ".join, urls), "".join(f"{line};" for line in lines))
+
+    server = location("ids", CACHE + LONG) + INTERNAL
+    nginx = site.start(server, http=ZONE + written(one))
+    assert said(nginx, "/file/7") == ("HIT", "memcached")
+    assert said(nginx, "/file/7") == ("HIT", "cache")
+    reload(nginx, site.template(server, ZONE + written(other)))
+    assert said(nginx, "/file/7") == ("HIT", "cache" if same else "memcached")
+    # and what was kept before is still what the old name stood for
+    reload(nginx, site.template(server, ZONE + written(one)))
+    assert said(nginx, "/file/7") == ("HIT", "cache")
 
 
 def test_refused_configuration_keeps(site: Site) -> None:

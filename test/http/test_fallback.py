@@ -29,9 +29,6 @@ def start_failing(site: Site, directives: str, more: str = "") -> Nginx:
     broken = site.directory / "broken.lmdb"
     broken.mkdir()
     broken.joinpath("data.mdb").write_bytes(b"this is no database\n" * 1000)
-    lock = broken / "lock.mdb"
-    lock.touch()
-    lock.chmod(0o666)
     return site.start(
         f"""
         location /file/ {{ http_sendfile on; %%DIRECT%% {directives} }}

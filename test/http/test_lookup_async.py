@@ -8,7 +8,7 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 
 import pytest
@@ -21,7 +21,7 @@ from lib.h2_client import Http2Connection
 from lib.nginx import Nginx
 from lib.site import Site
 from lib.tls import Certificate
-from lib.turn import stopped
+from lib.turn import WARM, send_at_once, stopped
 from lib.wait import wait_until
 
 INTERNAL = "%%INTERNAL%%\n"
@@ -58,6 +58,22 @@ def get(
     _sent.append(connection)
     connection.send_request("GET", uri, headers)
     return connection
+
+
+def get_all(nginx: Nginx, uris: Iterable[str]) -> list[Connection]:
+    """Send GETs, a connection each, and return when nginx has read all of them.
+
+    A request that joins another one's lookup shows in no log until its end.
+
+    Args:
+        nginx: with WARM in its server block.
+        uris: one a connection.
+    """
+    found = send_at_once(nginx, list(uris))
+    _sent.extend(found)
+    # what is answered now was read in a later turn than theirs
+    assert nginx.get("/warm").status == 204
+    return found
 
 
 def failures(nginx: Nginx, key: int | str) -> list[str]:
@@ -331,9 +347,9 @@ def test_lookup_time(asite: Site) -> None:
 def test_one_lookup_for_one_key(asite: Site, delivery: str) -> None:
     """Twenty requests for a key ask the store once, and all get the file."""
     nginx = asite.start(
-        slow("delay=400,value=aa/%.dat", "http_sendfile_timeout 5s;") + INTERNAL
+        slow("delay=400,value=aa/%.dat", "http_sendfile_timeout 5s;") + WARM + INTERNAL
     )
-    connections = [get(nginx, f"/slow/7?n={n}") for n in range(20)]
+    connections = get_all(nginx, (f"/slow/7?n={n}" for n in range(20)))
     for connection in connections:
         asite.assert_file(connection.read_response(), 7)
         connection.close()
@@ -350,9 +366,9 @@ def test_one_lookup_for_one_key(asite: Site, delivery: str) -> None:
 def test_one_lookup_that_fails(asite: Site, outcome: str, status: int) -> None:
     """A miss or an error is everybody's, and each request has its log line."""
     nginx = asite.start(
-        slow(f"delay=400,{outcome}", "http_sendfile_timeout 5s;") + INTERNAL
+        slow(f"delay=400,{outcome}", "http_sendfile_timeout 5s;") + WARM + INTERNAL
     )
-    connections = [get(nginx, "/slow/7") for _ in range(10)]
+    connections = get_all(nginx, ["/slow/7"] * 10)
     for connection in connections:
         assert connection.read_response().status == status
         connection.close()
@@ -385,10 +401,9 @@ def test_locations_share_a_lookup(asite: Site) -> None:
         + slow(store, "", "c")
         + slow(store, "http_sendfile_format json; http_sendfile_fallback @app;", "d")
         + slow(store, 'http_sendfile_key "$arg_k";', "e")
-        + (APP + INTERNAL)
+        + (APP + WARM + INTERNAL)
     )
-    uris = ["/a/7", "/b/7", "/c/7", "/d/7", "/e/?k=7"]
-    connections = [get(nginx, uri) for uri in uris]
+    connections = get_all(nginx, ["/a/7", "/b/7", "/c/7", "/d/7", "/e/?k=7"])
     responses = [connection.read_response() for connection in connections]
     for response, wanted in zip(responses[:3] + responses[4:], (1, 2, 7, 7)):
         asite.assert_file(response, wanted)
@@ -498,10 +513,9 @@ def test_client_leaves_with_the_request(asite: Site) -> None:
 def test_one_of_several_leaves(asite: Site, delivery: str) -> None:
     """The others still wait, and are answered; nothing is cancelled."""
     nginx = asite.start(
-        slow("delay=500,value=aa/%.dat", "http_sendfile_timeout 9s;") + INTERNAL
+        slow("delay=1200,value=aa/%.dat", "http_sendfile_timeout 9s;") + WARM + INTERNAL
     )
-    connections = [get(nginx, f"/slow/7?n={n}") for n in range(9)]
-    wait_for(nginx, "get", 7)
+    connections = get_all(nginx, (f"/slow/7?n={n}" for n in range(9)))
     for n in (0, 4, 8):
         connections[n].close()
         assert nginx.logged(f"/slow/7?n={n}").code == 499
@@ -514,11 +528,8 @@ def test_one_of_several_leaves(asite: Site, delivery: str) -> None:
 
 def test_all_of_several_leave(asite: Site) -> None:
     """The last one to leave cancels, once."""
-    nginx = asite.start(slow("never", "http_sendfile_timeout 60s;") + INTERNAL)
-    connections = [get(nginx, "/slow/7") for _ in range(9)]
-    wait_for(nginx, "get", 7)
-    # all of them wait: an answer on a later connection
-    assert nginx.get("/nothing").status == 404
+    nginx = asite.start(slow("never", "http_sendfile_timeout 60s;") + WARM + INTERNAL)
+    connections = get_all(nginx, ["/slow/7"] * 9)
     for n, connection in enumerate(connections):
         assert count(nginx, "cancel") == 0
         connection.close()
@@ -530,11 +541,11 @@ def test_all_of_several_leave(asite: Site) -> None:
 def test_answer_after_everybody_left(asite: Site) -> None:
     """A store that cannot cancel answers into the void."""
     nginx = asite.start(
-        slow("delay=200,keep,value=aa/%.dat", "http_sendfile_timeout 9s;") + INTERNAL
+        slow("delay=1200,keep,value=aa/%.dat", "http_sendfile_timeout 9s;")
+        + WARM
+        + INTERNAL
     )
-    connections = [get(nginx, f"/slow/{n % 3}") for n in range(9)]
-    for n in range(3):
-        wait_for(nginx, "get", n)
+    connections = get_all(nginx, (f"/slow/{n % 3}" for n in range(9)))
     for connection in connections:
         connection.close()
     wait_for(nginx, "done", number=3)
@@ -618,6 +629,7 @@ def test_all_in_one_turn(asite: Site, delivery: str) -> None:
         slow("delay=150,value=aa/%.dat", "http_sendfile_timeout 5s;")
         + slow("never", "http_sendfile_timeout 150ms;", "never")
         + slow("delay=150,keep,miss", "http_sendfile_timeout 160ms;", "miss")
+        + WARM
         + INTERNAL
     )
     (pid,) = nginx.workers()
@@ -626,10 +638,8 @@ def test_all_in_one_turn(asite: Site, delivery: str) -> None:
         for connection in kept:
             assert connection.request("GET", "/none").status == 404
         names = ("slow", "never", "miss") * 3
-        asked = count(nginx, "get", 7)
         begin = time.monotonic()
-        waiting = [get(nginx, f"/{name}/7") for name in names]
-        wait_for(nginx, "get", 7, asked + 3)
+        waiting = get_all(nginx, (f"/{name}/7" for name in names))
         with stopped(pid):
             for connection in waiting[:3]:
                 connection.close()
@@ -785,11 +795,12 @@ def test_tls_clients_leave(asite: Site, certificate: Certificate) -> None:
     )
     context = certificate.client_context()
     with tls_get(nginx, context, "/some/9") as staying:
+        wait_for(nginx, "get", 9)
         said = tls_get(nginx, context, "/slow/1")
         silent = tls_get(nginx, context, "/slow/2")
         reset = tls_get(nginx, context, "/slow/3")
         other = tls_get(nginx, context, "/some/9")
-        for n in (1, 2, 3, 9):
+        for n in (1, 2, 3):
             wait_for(nginx, "get", n)
         said.socket.setblocking(False)
         assert isinstance(said.socket, ssl.SSLSocket)

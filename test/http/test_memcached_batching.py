@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -595,6 +596,95 @@ def is_accepted(nginx: Nginx, worker: int, number: int) -> bool:
     sockets = [f for f in open_files(worker) if f.startswith("socket:")]
     # its listening socket, and the channel from the master
     return len(sockets) >= number + 2
+
+
+def idle_ones(nginx: Nginx, clients: int) -> int:
+    """Return how many connections to servers the only worker has."""
+    (worker,) = nginx.workers()
+    sockets = [f for f in open_files(worker) if f.startswith("socket:")]
+    # its listening socket, and the channel from the master
+    return len(sockets) - 2 - clients
+
+
+def test_idle_connections_are_given_up(
+    site: Site, servers: Servers, delivery: str
+) -> None:
+    """A client is served though connections run out: an idle one to a server goes."""
+    site.html.write_sparse("big", 1, 100_000_000)
+    fakes = [servers.fake() for _ in range(10)]
+    for fake in fakes:
+        add(site, fake, 7)
+    template = site.template(
+        "".join(location(fake.url, name=f"s{n}") for n, fake in enumerate(fakes))
+        + INTERNAL
+    )
+    template = template.replace("worker_connections 256", "worker_connections 32")
+    nginx = site.start_whole(template)
+    for n in range(10):
+        site.assert_file(nginx.get(f"/s{n}/7"), 7)
+    wait_until(lambda: idle_ones(nginx, 0) == 10, what="the clients to be gone")
+    clients: list[Connection] = []
+    # an answer that is not read keeps its connection
+    while left := idle_ones(nginx, len(clients)):
+        clients.append(nginx.connect())
+        clients[-1].send_request("GET", "/big")
+        assert clients[-1].socket.recv(12, socket.MSG_WAITALL) == b"HTTP/1.1 200"
+        # one at a time, and not before it has to be
+        assert idle_ones(nginx, len(clients)) in (left, left - 1)
+        assert left == 10 or any("reusing" in s for s in nginx.errors("warn"))
+    assert len(clients) > 10
+    for connection in clients:
+        connection.abort()
+    wait_until(lambda: idle_ones(nginx, 0) == 0, what="the clients to be gone")
+    for n, fake in enumerate(fakes):
+        assert fake.accepted == 1
+        site.assert_file(nginx.get(f"/s{n}/7"), 7)
+        assert fake.accepted == 2
+    assert nginx.errors("error") == []
+
+
+def test_connections_in_use_are_not_given_up(site: Site, fake: Fake) -> None:
+    """One on which a lookup waits stays, and the client whose turn it was is refused."""
+    add(site, fake, 7)
+    fake.script = hold
+    template = site.template(location("ids") + INTERNAL, patient(fake.url))
+    template = template.replace("worker_connections 256", "worker_connections 12")
+    nginx = site.start_whole(template)
+    nginx.allow_log("worker_connections are not enough")
+    (worker,) = nginx.workers()
+    with nginx.connect() as waiting:
+        waiting.send_request("GET", "/file/7")
+        wait_until(lambda: fake.holding == 1, what="the get")
+        clients: list[Connection] = []
+        while not any("not enough" in line for line in nginx.errors("alert")):
+            clients.append(nginx.connect())
+            clients[-1].send(b"GET /file/7 HTTP/1.1\r\n")
+            number = len(clients) + 2
+            wait_until(partial(is_accepted, nginx, worker, number), what="accept")
+        fake.release()
+        site.assert_file(waiting.read_response(), 7)
+    for connection in clients:
+        connection.close()
+    assert fake.accepted == 1
+
+
+def test_idle_connections_are_no_waiting_clients(site: Site, fake: Fake) -> None:
+    """stub_status does not count them, whatever becomes of them."""
+    add(site, fake, 7)
+    nginx = site.start(
+        "location = /stub { stub_status; }" + location("ids") + INTERNAL,
+        http=patient(fake.url),
+    )
+    with nginx.connect() as connection:
+        for n in range(4):
+            site.assert_file(connection.request("GET", "/file/7"), 7)
+            said = connection.request("GET", "/stub").text
+            assert "Active connections: 1 \n" in said
+            assert "Reading: 0 Writing: 1 Waiting: 0 \n" in said
+            if n == 1:
+                fake.hang_up()
+                wait_until(lambda: fake.open == 0, what="nginx to close its side")
+    assert fake.accepted == 2
 
 
 def test_debug_log(site: Site, servers: Servers, memcached: Memcached) -> None:

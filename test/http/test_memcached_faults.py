@@ -503,6 +503,106 @@ def test_late_answer_is_for_nobody(site: Site, fake: Fake) -> None:
     wait_until(lambda: nginx.get("/slow/9").body == content(9), what="the end of it")
 
 
+def short_and_long(url: str, short: str, long: str) -> str:
+    """Return locations /short/ and /file/ of one store, with a deadline each."""
+    return (
+        location(url, f"http_sendfile_timeout {short};", "short")
+        + location(url, f"http_sendfile_timeout {long};")
+        + INTERNAL
+    )
+
+
+def test_a_short_deadline_is_its_own_lookups(
+    site: Site, fake: Fake, delivery: str
+) -> None:
+    """Who cannot wait leaves the connection, and the server, to those who can."""
+    add_many(site, fake, range(10))
+    fake.script = hold
+    nginx = site.start(short_and_long(fake.url, "30ms", "20s"))
+    with nginx.connect() as patient_one:
+        patient_one.send_request("GET", "/file/1")
+        wait_for_asked(fake, 1)
+        for n in range(2, 8):
+            assert nginx.get(f"/short/{n}").status == 504
+            assert nginx.logged(f"/short/{n}").reason == "lookup timed out"
+        fake.script = answer
+        fake.release()
+        site.assert_file(patient_one.read_response(), 1)
+    site.assert_file(nginx.get("/file/2"), 2)
+    site.assert_file(nginx.get("/file/9"), 9)
+    assert fake.accepted == 1
+    assert down_lines(nginx) == []
+
+
+def test_a_short_deadline_and_a_slow_server(site: Site, fake: Fake) -> None:
+    """A server that is too slow for one location is not down for another."""
+    add_many(site, fake, range(10))
+    fake.script = late(0.3)
+    nginx = site.start(short_and_long(fake.url, "20ms", "20s"))
+    for n in range(5):
+        assert nginx.get(f"/short/{n}").status == 504
+        site.assert_file(nginx.get(f"/file/{n}"), n)
+    assert fake.accepted == 1
+    assert down_lines(nginx) == []
+
+
+def test_a_short_deadline_and_a_hung_server(site: Site, fake: Fake) -> None:
+    """The server's silence is as long as the longest deadline, whoever asks."""
+    fake.script = never
+    nginx = site.start(short_and_long(fake.url, "20ms", "300ms"))
+    begin = time.monotonic()
+    assert nginx.get("/short/7").status == 504
+    while not down_lines(nginx):
+        assert nginx.get("/short/7").status in (502, 504)
+        assert time.monotonic() - begin < 10, "the breaker does not trip"
+    assert time.monotonic() - begin >= 0.29
+    wait_for_no_connection(fake)
+    assert nginx.get("/file/7").status == 502
+    assert nginx.logged("/file/7").reason == "server is down"
+    assert fake.accepted == 1
+
+
+def test_a_short_deadline_and_a_server_that_drips(site: Site, fake: Fake) -> None:
+    """An answer that does not come in the server's time is a failure, too."""
+    add(site, fake, 7)
+    fake.script = bytewise(0.03)
+    nginx = site.start(short_and_long(fake.url, "20ms", "150ms"))
+    wait_until(
+        lambda: nginx.get("/short/7").status == 502 and down_lines(nginx),
+        what="the breaker to trip",
+    )
+
+
+def test_a_short_deadline_of_the_probe(site: Site, fake: Fake) -> None:
+    """An answer in the server's time brings it back, though it is too late for one."""
+    add(site, fake, 7)
+    fake.script = hang_up
+    nginx = site.start(short_and_long(fake.url, "20ms", "20s"))
+    for _ in range(3):
+        assert nginx.get("/short/7").status == 502
+    assert len(down_lines(nginx)) == 1
+    fake.script = late(0.06)
+    wait_until(lambda: nginx.get("/short/7").status == 504, what="the probe to be sent")
+    wait_until(lambda: up_lines(nginx), what="the server to be up again")
+    site.assert_file(nginx.get("/file/7"), 7)
+
+
+def test_hung_server_and_clients_that_leave(site: Site, fake: Fake) -> None:
+    """A server is down that answers nobody, though nobody waits to the end."""
+    fake.script = never
+    nginx = site.start(
+        location("ids") + INTERNAL,
+        http=block([f"{fake.url} fail_timeout=60s"], "timeout 150ms;"),
+    )
+    for number in range(3):
+        with nginx.connect() as leaving:
+            leaving.send_request("GET", f"/file/{number}")
+            wait_for_asked(fake, number + 1)
+        assert nginx.logged(f"/file/{number}").code == 499
+    nginx.wait_for_log("is down, lookups in it fail at once")
+    assert nginx.get("/file/7").status == 502
+
+
 def test_slow_server_in_time(site: Site, fake: Fake, delivery: str) -> None:
     """A server that takes its time is waited for."""
     ids = add_many(site, fake, range(10))

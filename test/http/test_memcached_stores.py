@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import pytest
 
+from lib.cache import CACHE, ZONE, ask, let_pass
 from lib.clients import dalli, libmemcached, php_memcached
 from lib.fake_memcached import Fake, hang_up, hold, never
 from lib.memcached import Memcached
@@ -355,6 +356,126 @@ def test_all_servers_are_dead(
     assert (entry.status, entry.source) == ("ERROR", "app")
     assert entry.reason == "server is down"
     assert float(entry.time) == 0
+
+
+# a dead server and the cache: only a key's own server can say that there is none
+
+STALE = f"{CACHE} http_sendfile_cache_valid 1ms;"
+
+
+def start_with_a_substitute(
+    site: Site, servers: Servers, ids: Sequence[int], server: str
+) -> tuple[Nginx, list[Fake], list[int]]:
+    """Start nginx with three servers, fill the cache, and let one of them fail.
+
+    Args:
+        site: whose.
+        servers: makes the three.
+        ids: whose records are there.
+        server: directives for the server block, a location /file/ among them.
+
+    Returns:
+        nginx, which knows that the first server is down, the servers, and
+        those of the IDs that are the first one's.
+    """
+    write_files(site, ids)
+    fakes = [servers.fake() for _ in range(3)]
+    for fake in fakes:
+        for n in ids:
+            fake.put(n, f"aa/{n}.dat")
+    lines = [f"{fake.url} max_fails=1 fail_timeout=60s" for fake in fakes]
+    nginx = site.start(server + INTERNAL + APP, http=ZONE + block(lines))
+    check_all(site, nginx, ids)
+    its_own = sorted(map(int, fakes[0].asked()))
+    assert 0 < len(its_own) < len(ids)
+    for fake in fakes:
+        for n in its_own:
+            del fake.values[str(n)]
+    let_pass(0.001)
+    fakes[0].script = hang_up
+    nginx.get(f"/file/{its_own[0]}")
+    nginx.wait_for_log("is down, lookups in it fail at once")
+    return nginx, fakes, its_own
+
+
+def test_a_substitutes_miss_leaves_the_stale_record(
+    site: Site, servers: Servers, ids: list[int], delivery: str
+) -> None:
+    """While a key's own server is dead, the old record is served, again and again."""
+    nginx, _, its_own = start_with_a_substitute(
+        site, servers, ids, location("ids", STALE)
+    )
+    for _ in range(3):
+        check_all(site, nginx, ids)
+    answer = ask(nginx, f"/file/{its_own[0]}")
+    assert answer.said == ("STALE", "cache")
+    assert answer.entry.reason == "server is down"
+    assert any("server is down, served stale" in s for s in nginx.errors("error"))
+
+
+def test_a_substitutes_miss_and_use_stale(
+    site: Site, servers: Servers, ids: list[int]
+) -> None:
+    """It is an error for use_stale; where that is off, the record stays nevertheless."""
+    nginx, _, its_own = start_with_a_substitute(
+        site,
+        servers,
+        ids,
+        location("ids", STALE)
+        + location("ids", STALE + "http_sendfile_cache_use_stale off;", "off")
+        + location("ids", STALE + "http_sendfile_cache_use_stale timeout;", "timeout")
+        + location("ids", STALE + "http_sendfile_cache_use_stale error;", "error")
+        + location("ids", f"{STALE} {FALLBACK}", "app"),
+    )
+    for n in its_own:
+        for name in ("off", "timeout"):
+            assert nginx.get(f"/{name}/{n}").status == 404
+            assert nginx.logged(f"/{name}/{n}").reason == "not in next server"
+        for name in ("error", "app", "file"):
+            site.assert_file(nginx.get(f"/{name}/{n}"), n)
+
+
+def test_a_substitutes_miss_is_not_remembered(
+    site: Site, servers: Servers, ids: list[int]
+) -> None:
+    """Without an old record it is a miss, but of this request alone."""
+    more = f"{CACHE} http_sendfile_cache_valid 404 60s;"
+    nginx, _, its_own = start_with_a_substitute(
+        site, servers, ids, location("ids") + location("ids", more, "kept")
+    )
+    for _ in range(2):
+        for n in its_own:
+            answer = ask(nginx, f"/kept/{n}")
+            assert answer.response.status == 404
+            assert answer.said == ("MISS", "memcached")
+            assert answer.entry.reason == "not in next server"
+    # of the other servers' own keys a miss is known to be one
+    other = next(n for n in range(10**6, 10**7) if not has_a_substitute(nginx, n))
+    assert ask(nginx, f"/kept/{other}").said == ("MISS", "memcached")
+    assert ask(nginx, f"/kept/{other}").said == ("NEGATIVE", "cache")
+
+
+def has_a_substitute(nginx: Nginx, n: int) -> bool:
+    """Tell whether an ID, which is nowhere, would be at the server that is down."""
+    uri = f"/file/{n}"
+    assert nginx.get(uri).status == 404
+    return nginx.logged(uri).reason == "not in next server"
+
+
+def test_a_substitutes_hit_is_a_hit(
+    site: Site, servers: Servers, ids: list[int], delivery: str
+) -> None:
+    """What a client has written to the next server is served, and kept."""
+    more = f"{CACHE} http_sendfile_cache_valid 60s;"
+    nginx, fakes, its_own = start_with_a_substitute(
+        site, servers, ids, location("ids") + location("ids", more, "kept")
+    )
+    n = its_own[0]
+    assert ask(nginx, f"/kept/{n}").said == ("MISS", "memcached")
+    for fake in fakes[1:]:
+        fake.put(n, f"aa/{n}.dat")
+    site.assert_file(nginx.get(f"/kept/{n}"), n)
+    assert ask(nginx, f"/kept/{n}").said == ("HIT", "cache")
 
 
 def test_ketama_does_not_fail_over(

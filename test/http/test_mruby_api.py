@@ -576,6 +576,101 @@ def test_headers_out_that_nginx_has(ruby: Site) -> None:
     assert conditional.status == 304
 
 
+LINES = {
+    "Cache-Control": ["private", "max-age=60", "no-transform"],
+    "Link": ["</a.css>; rel=preload", "</b.js>; rel=preload"],
+    "Set-Cookie": ["a=1; Path=/", "b=2"],
+    "Vary": ["Accept", "Accept-Language"],
+    "WWW-Authenticate": ["Negotiate", 'Basic realm="a"'],
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_headers_out_array_sends_every_value(ruby: Site, name: str) -> None:
+    """A line for each, in order, in place of those that were there before."""
+    values = LINES[name]
+    listed = ", ".join(f"'{v}'" for v in values)
+    nginx = ruby.start(
+        content(f"""
+            h = Nginx::Headers_out.new
+            h["{name}"] = "before"
+            h["{name.upper()}"] = ["before", "too"]
+            h["{name}"] = [{listed}]
+            Nginx.rputs h["{name}"].inspect
+        """)
+    )
+    answer = nginx.get("/ruby")
+    assert answer.all(name) == values
+    assert answer.text == "[" + ", ".join(repr_ruby(v) for v in values) + "]"
+
+
+def repr_ruby(text: str) -> str:
+    """Return what Ruby's inspect makes of plain text."""
+    return '"' + text.replace('"', '\\"') + '"'
+
+
+@pytest.mark.parametrize("name", ["Cache-Control", "Link"])
+def test_headers_out_array_is_a_variable(ruby: Site, name: str) -> None:
+    """What nginx reads of such a header is every line of it."""
+    variable = "$sent_http_" + name.lower().replace("-", "_")
+    nginx = ruby.start(
+        f"add_header X-Sent {variable};"
+        + content(f'Nginx::Headers_out.new["{name}"] = ["a", "b"]; Nginx.rputs "x"')
+        + content(
+            f'h = Nginx::Headers_out.new; h["{name}"] = ["a", "b"]; h.delete("{name}");'
+            ' Nginx.rputs "x"',
+            "/deleted",
+        )
+    )
+    assert nginx.get("/ruby").header("X-Sent") == "a, b"
+    deleted = nginx.get("/deleted")
+    assert deleted.all(name) == []
+    assert deleted.header("X-Sent") is None
+
+
+def test_headers_out_cache_control_and_expires(ruby: Site) -> None:
+    """The directive "expires" replaces every line, add_header adds one."""
+    code = 'Nginx::Headers_out.new["Cache-Control"] = ["private", "max-age=60"];'
+    nginx = ruby.start(
+        content(f'{code} Nginx.rputs "x"').replace("{ ", "{ expires 5s; ", 1)
+        + content(f'{code} Nginx.rputs "x"', "/more").replace(
+            "{ ", "{ add_header Cache-Control no-transform; ", 1
+        )
+    )
+    assert nginx.get("/ruby").all("Cache-Control") == ["max-age=5"]
+    assert nginx.get("/more").all("Cache-Control") == [
+        "private",
+        "max-age=60",
+        "no-transform",
+    ]
+
+
+def test_headers_out_array_and_satisfy_any(ruby: Site) -> None:
+    """Who is let in is not asked to authenticate himself."""
+    nginx = ruby.start(
+        """
+        location /ruby {
+            satisfy any;
+            mruby_access_handler_code '
+                Nginx::Headers_out.new["WWW-Authenticate"] = ["Negotiate", "Basic"]
+                Nginx.return 401
+            ';
+            auth_basic "files";
+            auth_basic_user_file %%DIR%%/passwords;
+            mruby_content_handler_code 'Nginx.rputs "x"';
+        }
+        """
+    )
+    (ruby.directory / "passwords").write_text("a:{PLAIN}b\n")
+    refused = nginx.get("/ruby")
+    assert refused.status == 401
+    key = base64.b64encode(b"a:b").decode()
+    answer = nginx.get("/ruby", {"Authorization": f"Basic {key}"})
+    assert answer.status == 200
+    if ruby.flavour.version >= (1, 23):
+        assert answer.all("WWW-Authenticate") == []
+
+
 @pytest.mark.parametrize("side", ["hi", "ho"])
 @pytest.mark.parametrize(
     ("name", "text", "message"),

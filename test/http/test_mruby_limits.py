@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,9 @@ from lib.site import Site
 from lib.wait import wait_until
 
 WELL = content('Nginx.rputs "well"', "/well")
+
+# for tests of another limit, whatever the machine
+PATIENT = "mruby_time_limit 1h;"
 
 
 @pytest.fixture
@@ -101,7 +105,9 @@ ENDLESS = {
 @pytest.mark.parametrize("code", ENDLESS.values(), ids=ENDLESS)
 def test_endless(ruby: Site, code: str) -> None:
     """It ends with 500 and a line that says where, as often as it is asked for."""
-    nginx = ruby.start("mruby_limits instructions=200000;" + content(code) + WELL)
+    nginx = ruby.start(
+        f"{PATIENT} mruby_limits instructions=200000;" + content(code) + WELL
+    )
     for _ in range(3):
         assert nginx.get("/ruby").status == 500
         assert_well(nginx)
@@ -163,7 +169,9 @@ GREEDY = {
 def test_greedy(ruby: Site, code: str) -> None:
     """A script that wants all of the memory gets an error, again and again."""
     nginx = ruby.start(
-        "mruby_limits instructions=100000000 memory=2m;" + content(code) + WELL
+        f"{PATIENT} mruby_limits instructions=100000000 memory=2m;"
+        + content(code)
+        + WELL
     )
     for _ in range(3):
         assert nginx.get("/ruby").status == 500
@@ -188,7 +196,9 @@ SYMBOLS = """
 
 def test_symbols_at_once(ruby: Site) -> None:
     """mruby keeps each symbol for good: there is an end to them."""
-    nginx = ruby.start("mruby_limits instructions=100000000;" + content(SYMBOLS) + WELL)
+    nginx = ruby.start(
+        f"{PATIENT} mruby_limits instructions=100000000;" + content(SYMBOLS) + WELL
+    )
     for _ in range(3):
         assert nginx.get("/ruby?n=20000").status == 500
         assert_well(nginx)
@@ -199,7 +209,7 @@ def test_symbols_at_once(ruby: Site) -> None:
 
 def test_symbols_little_by_little(ruby: Site) -> None:
     """A new VM comes before the end, and no request fails."""
-    nginx = ruby.start(content(SYMBOLS))
+    nginx = ruby.start(PATIENT + content(SYMBOLS))
     counts = [int(nginx.get(f"/ruby?n=1000&x={x}").body) for x in range(8)]
     assert counts == [1, 2, 3, 4, 5, 1, 2, 3] or counts == [1, 2, 3, 4, 5, 6, 1, 2]
     nginx.wait_for_log("a new VM, since scripts have made many symbols")
@@ -213,7 +223,7 @@ def test_search_for_a_long_string(ruby: Site) -> None:
         b = "a" * 1_000_000 + "b"
         Nginx.rputs [a.index(b), a.include?(b), (a + "b").index(b)].inspect
     """
-    nginx = ruby.start("mruby_limits memory=32m;" + content(code) + WELL)
+    nginx = ruby.start(f"{PATIENT} mruby_limits memory=32m;" + content(code) + WELL)
     assert nginx.get("/ruby").body == b"[nil, false, 1000000]"
     assert_well(nginx)
 
@@ -230,7 +240,9 @@ def test_garbage_near_the_limit(ruby: Site) -> None:
         end
     """
     nginx = ruby.start(
-        "mruby_limits instructions=100000000 memory=1m;" + content(code) + WELL
+        f"{PATIENT} mruby_limits instructions=100000000 memory=1m;"
+        + content(code)
+        + WELL
     )
     assert nginx.get("/ruby").status in (200, 500)
     assert_well(nginx)
@@ -292,7 +304,7 @@ def test_memory_that_runs_out_anywhere(ruby: Site) -> None:
     sizes = [64 * 1024 + 1531 * n for n in range(90)]
     nginx = ruby.start(
         "".join(
-            f"location /m{n} {{ mruby_limits memory={size};"
+            f"location /m{n} {{ {PATIENT} mruby_limits memory={size};"
             f" mruby_content_handler_code '{quoted(BUSY)}'; }}"
             for n, size in enumerate(sizes)
         )
@@ -318,6 +330,246 @@ DEEP = {
     "method-missing": "class M; def method_missing(n, *a); nope2; end; end; M.new.x",
     "fiber": "def f; Fiber.new { f }.resume; end; f",
 }
+
+
+# few instructions, or none, and each takes a while
+
+LONG = {
+    "hash": 's = "a" * 3_000_000; loop { s.hash }',
+    "search": 's = "a" * 3_000_000; loop { s.include?("b") }',
+    "upcase": 's = "a" * 3_000_000; loop { s.upcase }',
+    "sort": "a = Array.new(100_000) { |i| i.to_s * 20 }; loop { a.sort }",
+    "rindex": 's = "a" * 3_000_000; s.rindex("b" + "a" * 1_500_000, -1)'
+    ' while s.rindex("a" * 1_500_000 + "b", -1).nil?',
+    "tr": 's = "a" * 3_000_000; loop { s.tr("b" * 65_000, "c") }',
+    "tr-of-many-parts": 's = "a" * 99_000; t = "b-c" * 30_000; loop { s.tr(t, "d") }',
+    "sample": "Array.new(200_000, 1).sample(200_000)",
+    "index": 'a = Array.new(400_000, "x"); loop { a.index("y") }',
+    "equal-structs": """
+        pair = Struct.new(:x, :y)
+        a = b = 1
+        40.times { a = pair.new(a, a); b = pair.new(b, b) }
+        a == b
+    """,
+    "rescue": """
+        s = "a" * 3_000_000
+        begin
+          loop { s.hash }
+        rescue Exception
+          retry
+        ensure
+          loop { s.hash }
+        end
+    """,
+}
+
+
+def seconds_of(pid: int) -> float:
+    """Return the processor time that a process has used."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.parametrize("code", LONG.values(), ids=LONG)
+def test_time(ruby: Site, code: str) -> None:
+    """A script ends after 100 ms, whatever the methods that it calls take."""
+    nginx = ruby.start(
+        "mruby_limits instructions=1000000000 memory=64m;" + content(code) + WELL
+    )
+    (pid,) = nginx.workers()
+    before = seconds_of(pid)
+    for _ in range(3):
+        assert nginx.get("/ruby").status == 500
+        assert_well(nginx)
+    # a sanitizer makes a single call of these ten times as long
+    most = 1.0 if ruby.flavour.name != "asan" else 5.0
+    assert seconds_of(pid) - before < 3 * most
+    lines = [s for s in nginx.errors() if "mruby:" in s]
+    assert len(lines) == 3
+    for line in lines:
+        assert re.search(
+            r"Nginx::LimitExceeded: more than 100 ms, at \S+nginx\.conf:\d+", line
+        )
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "[] * 4611686018427387903",
+        "1.5 << 4611686018427387903",
+        "-1.5 << 4611686018427387903",
+        "0.0 << 4611686018427387903",
+        "(0.0 / 0.0) << 4611686018427387903",
+        '"" * 4611686018427387903',
+    ],
+)
+def test_call_without_end(ruby: Site, code: str) -> None:
+    """A method of mruby's that went on for years comes back at once."""
+    nginx = ruby.start(content(f"begin; {code}; rescue FloatDomainError; 1; end"))
+    assert nginx.get("/ruby").status == 200
+
+
+def test_tr(ruby: Site) -> None:
+    """It translates as it did before it was made fast."""
+    code = """
+        Nginx.rputs ["hello".tr("el", "ip"), "hello".tr("aeiou", "*"),
+          "hello".tr("aeiou", "AA*"), "hello".tr("a-y", "b-z"), "hello".tr("l", ""),
+          "hello".tr("^aeiou", "*"), "hello".tr_s("l", "r"), "hello".tr_s("el", "*"),
+          "hello".tr_s("el", "hx"), "a-b".tr("a\\-", "x"), "".tr("a", "b"),
+          "abcdef".tr("a-cx-zd-f", "1-34-67-9")].join(" ")
+    """
+    nginx = ruby.start(content(code))
+    expected = "hippo h*ll* hAll* ifmmp heo *e**o hero h*o hhxo"
+    assert nginx.get("/ruby").text.startswith(expected)
+
+
+def test_time_limit_is_inherited(ruby: Site) -> None:
+    """From http and server, by itself."""
+    code = 's = "a" * 3_000_000; loop { s.hash }'
+    nginx = ruby.start(
+        content(code, "/a")
+        + content(code, "/b").replace("{ ", "{ mruby_time_limit 30ms; ", 1),
+        http="mruby_limits instructions=1000000000; mruby_time_limit 20ms;",
+    )
+    assert nginx.get("/a").status == nginx.get("/b").status == 500
+    first, second = nginx.errors()
+    assert "more than 20 ms" in first
+    assert "more than 30 ms" in second
+
+
+def test_time_of_a_message(ruby: Site) -> None:
+    """An exception that takes its time to say what it is gets none."""
+    code = """
+        class Sly < StandardError
+          def message
+            s = "a" * 3_000_000
+            loop { s.hash }
+          end
+        end
+        raise Sly
+    """
+    nginx = ruby.start(content(code) + WELL)
+    (pid,) = nginx.workers()
+    before = seconds_of(pid)
+    assert nginx.get("/ruby").status == 500
+    nginx.wait_for_log("mruby: .*: Sly: ")
+    assert seconds_of(pid) - before < 1.0
+    assert_well(nginx)
+
+
+def test_time_is_the_workers_own(ruby: Site) -> None:
+    """A worker that had to wait for a processor has used up none of it."""
+    limit = 1.5
+    nginx = ruby.start(
+        f"mruby_limits instructions=1000000000; mruby_time_limit {limit * 1000:.0f}ms;"
+        + content(
+            "Nginx.log Nginx::LOG_ERR, 'began'; 800_000.times { };"
+            " Nginx.log Nginx::LOG_ERR, 'ended'; Nginx.rputs 'done'"
+        )
+    )
+    (pid,) = nginx.workers()
+    with nginx.connect() as connection:
+        connection.send_request("GET", "/ruby")
+        nginx.wait_for_log("began")
+        os.kill(pid, signal.SIGSTOP)
+        stopped = time.monotonic()
+        try:
+            wait_until(
+                lambda: time.monotonic() - stopped > limit + 0.1, what="the limit"
+            )
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert connection.read_response().body == b"done"
+
+
+AT_A_LIMIT = {
+    "instructions": ("loop { }", "more than 30000 instructions"),
+    "time": ('s = "a" * 3_000_000; loop { s.hash }', "more than 100 ms"),
+    "memory": ('"a" * 9_000_000', "more than 8388608 bytes"),
+    "output": (
+        's = "a" * 1_000_000; 9.times { Nginx.rputs s }',
+        "bytes of output",
+    ),
+    "symbols": ('20_000.times { |i| "#{i}s".to_sym }', "more than 10000 symbols"),
+    "stack": ("def f; f; end; f", "SystemStackError"),
+    "rescued-time": (
+        's = "a" * 3_000_000; begin; loop { s.hash }; rescue Exception; 1; end',
+        "more than 100 ms",
+    ),
+    "rescued-stack": ("def f; f; end; begin; f; rescue SystemStackError; 1; end", ""),
+}
+
+
+@pytest.mark.parametrize("name", AT_A_LIMIT)
+def test_vm_that_reached_a_limit_is_thrown_away(ruby: Site, name: str) -> None:
+    """Nothing that such a script has done is seen by a later one."""
+    code, message = AT_A_LIMIT[name]
+    limits = {
+        "instructions": "instructions=30000",
+        "symbols": f"instructions=100000000; {PATIENT[:-1]}",
+    }.get(name, "instructions=100000000")
+    nginx = ruby.start(
+        f"mruby_limits {limits};"
+        + content(f"$left = 1; GC.disable; class String; def left; end; end; {code}")
+        + content(
+            'Nginx.rputs [$left, GC.disable, "".respond_to?(:left)].inspect', "/later"
+        )
+        + WELL
+    )
+    pids = nginx.workers()
+    for _ in range(2):
+        nginx.get("/ruby")
+        assert nginx.get("/later").body == b"[nil, false, false]"
+    assert nginx.workers() == pids
+    said = [s for s in nginx.errors() if "mruby:" in s]
+    assert len(said) == (2 if message else 0)
+    assert all(message in line for line in said)
+    log = (ruby.directory / "logs" / "error.log").read_text()
+    assert len(re.findall(r"\[warn\] .* mruby: a new VM, since a script r", log)) == 2
+
+
+@pytest.mark.parametrize("rescued", [True, False])
+def test_init_script_that_went_too_deep(ruby: Site, rescued: bool) -> None:
+    """The VM that it has left is thrown away by nobody."""
+    deep = "begin; f; rescue SystemStackError; 1; end" if rescued else "f"
+    nginx = ruby.start(
+        content("Nginx.rputs $n += 1"),
+        http=f"mruby_init_code 'GC.disable; $n = 0; def f; f; end; {deep}';",
+    )
+    assert [nginx.get("/ruby").body for _ in range(3)] == [b"1", b"2", b"3"]
+
+
+def test_place_of_a_stack_that_was_full(ruby: Site) -> None:
+    """Each SystemStackError says its own, not that of the one before."""
+    nginx = ruby.start(
+        content("\ndef first\n  first\nend\nfirst\n", "/a")
+        + content(
+            "\ndef second\n  second\nend\n"
+            "begin\n  second\nrescue SystemStackError => e\n"
+            "  Nginx.rputs e.backtrace[0]\nend\n",
+            "/b",
+        )
+    )
+    for _ in range(2):
+        assert nginx.get("/a").status == 500
+        assert nginx.get("/b").text.endswith(":in second")
+    assert all(":in first" in line for line in nginx.errors())
+
+
+def test_garbage_is_collected_after_a_script_that_disabled_it(ruby: Site) -> None:
+    """How it is collected is for one script to say, and for the init scripts."""
+    nginx = ruby.start(
+        content(
+            "Nginx.rputs [GC.disable, GC.interval_ratio, GC.step_ratio].inspect;"
+            " GC.interval_ratio = 9999; GC.step_ratio = 1"
+        )
+        + content("GC.generational_mode = true", "/mode"),
+        http="mruby_init_code 'GC.interval_ratio = 150';",
+    )
+    first = nginx.get("/ruby").body
+    assert first == b"[false, 150, 200]"
+    assert nginx.get("/ruby").body == first
+    assert nginx.get("/mode").status == 500
 
 
 @pytest.mark.parametrize("code", DEEP.values(), ids=DEEP)

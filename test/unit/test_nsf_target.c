@@ -701,6 +701,127 @@ changed_target_that_is_bad(void **state)
 }
 
 
+/* each string a slice of the input, as a decoder may give them */
+
+static const char  input[] = "a/b.txt text/plain n.txt ETag \"1\" Vary Accept";
+
+
+static void
+slices(nsf_target_t *t, nsf_header_t *headers, const unsigned char *data)
+{
+    memset(t, 0, sizeof(nsf_target_t));
+
+    t->path.data = data;
+    t->path.len = 7;
+    t->type.data = data + 8;
+    t->type.len = 10;
+    t->name.data = data + 19;
+    t->name.len = 5;
+
+    headers[0].name.data = data + 25;
+    headers[0].name.len = 4;
+    headers[0].value.data = data + 30;
+    headers[0].value.len = 3;
+    headers[1].name.data = data + 34;
+    headers[1].name.len = 4;
+    headers[1].value.data = data + 39;
+    headers[1].value.len = 6;
+
+    t->headers = headers;
+    t->nheaders = 2;
+}
+
+
+static void
+target_kept_outlives_the_input(void **state)
+{
+    size_t            i;
+    nsf_target_t      t;
+    nsf_header_t      headers[2];
+    nsf_test_buf_t    buf;
+    nsf_test_pool_t   tp;
+    const nsf_str_t  *strings[7];
+    const char       *texts[7] = { "a/b.txt", "text/plain", "n.txt", "ETag",
+                                   "\"1\"", "Vary", "Accept" };
+
+    (void) state;
+
+    nsf_test_pool_init(&tp, 0);
+    buf = nsf_test_copy(input, sizeof(input) - 1);
+
+    slices(&t, headers, buf.data);
+    nsf_assert_good(nsf_target_keep(&t, buf.data, buf.len, &tp.pool));
+
+    memset(buf.data, 'x', buf.len);
+    nsf_test_free(&buf);
+
+    strings[0] = &t.path;
+    strings[1] = &t.type;
+    strings[2] = &t.name;
+    strings[3] = &headers[0].name;
+    strings[4] = &headers[0].value;
+    strings[5] = &headers[1].name;
+    strings[6] = &headers[1].value;
+
+    for (i = 0; i < 7; i++) {
+        assert_int_equal(strings[i]->len, strlen(texts[i]));
+        assert_memory_equal(strings[i]->data, texts[i], strings[i]->len);
+    }
+
+    nsf_test_pool_free(&tp);
+}
+
+
+static void
+target_kept_copies_nothing_else(void **state)
+{
+    nsf_target_t      t;
+    nsf_header_t      headers[2];
+    nsf_test_buf_t    buf;
+    nsf_test_pool_t   tp;
+
+    (void) state;
+
+    nsf_test_pool_init(&tp, 0);
+    buf = nsf_test_copy(input, sizeof(input) - 1);
+
+    slices(&t, headers, buf.data);
+    nsf_assert_good(nsf_target_keep(&t, (const unsigned char *) "x", 1,
+                                    &tp.pool));
+
+    assert_int_equal(tp.calls, 0);
+    assert_ptr_equal(headers[1].value.data, buf.data + 39);
+
+    nsf_test_free(&buf);
+    nsf_test_pool_free(&tp);
+}
+
+
+static void
+target_kept_without_memory(void **state)
+{
+    size_t            i;
+    nsf_target_t      t;
+    nsf_header_t      headers[2];
+    nsf_test_buf_t    buf;
+    nsf_test_pool_t   tp;
+
+    (void) state;
+
+    buf = nsf_test_copy(input, sizeof(input) - 1);
+
+    for (i = 1; i <= 7; i++) {
+        nsf_test_pool_init(&tp, i);
+        slices(&t, headers, buf.data);
+        nsf_assert_error(nsf_target_keep(&t, buf.data, buf.len, &tp.pool),
+                         NSF_ERR_MEMORY);
+        nsf_test_pool_free(&tp);
+    }
+
+    nsf_test_free(&buf);
+}
+
+
 int
 main(void)
 {
@@ -742,6 +863,9 @@ main(void)
         cmocka_unit_test(target_has_nothing_else),
         cmocka_unit_test(target_of_a_bad_path_is_empty),
         cmocka_unit_test(target_passes_each_error_on),
+        cmocka_unit_test(target_kept_outlives_the_input),
+        cmocka_unit_test(target_kept_copies_nothing_else),
+        cmocka_unit_test(target_kept_without_memory),
     };
 
     return cmocka_run_group_tests_name("nsf_target", tests, NULL, NULL);

@@ -85,7 +85,7 @@ ModeOpt = Annotated[
     typer.Option(
         "--mode",
         metavar="MODE",
-        help="Mode of LMDB's lock file, which every reader writes to; 0666 by default.",
+        help="Mode of LMDB's lock file, for who publishes; 0660 by default.",
     ),
 ]
 TtlOpt = Annotated[
@@ -157,7 +157,9 @@ def _main(
 
 @contextmanager
 def _opened(url: StoreUrl, out: Output, options: Options) -> Iterator[Store]:
-    with closing(open_store(url, replace(options, note=out.warn))) as opened:
+    with closing(
+        open_store(url, replace(options, note=out.warn, fail=out.fail))
+    ) as opened:
         yield opened
 
 

@@ -1,7 +1,8 @@
 """LMDB as a store: a directory, or one file, that nginx reads by itself.
 
-Three rules of LMDB shape this module. Readers write to the lock file, so it
-is made before LMDB would make it, with a mode that lets the workers in. One
+Three rules of LMDB shape this module. Who may write to the lock file can hold
+everybody who takes a lock in it, so it is made before LMDB would make it, with
+a mode for those who publish (nginx takes none), and no wait is for ever. One
 process may open an environment once only. And closing any descriptor of the
 lock file drops the process's locks on it, so it is never touched while open.
 """
@@ -14,7 +15,7 @@ import stat
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
@@ -23,7 +24,7 @@ from pathlib import PurePath
 import lmdb
 
 from sendfilectl.errors import StoreError
-from sendfilectl.signals import blocking, shield
+from sendfilectl.signals import backstop, blocking, shield
 from sendfilectl.stores import Item, Options, Outcome, Permissions, StoreUrl
 
 # reserved, not used: the file has the size of its content
@@ -39,6 +40,11 @@ LOCK_LENGTH = 64 * (MAX_READERS + 2)
 _MAGIC = 0xBEEFC0DE
 _DATA_VERSION = 1
 _OPEN_TRIES = 10
+
+# seconds: to open a store takes a lock for a moment, another's transaction may
+# be a long one
+_OPEN_LIMIT = 10.0
+_WRITE_LIMIT = 60.0
 
 # newer bindings carry LMDB 1.0 as well, whose files nginx's liblmdb cannot read
 try:
@@ -214,7 +220,8 @@ class LmdbStore:
                 self._check_length(env)
                 if self._options.write:
                     # readers that were killed would make the file grow
-                    env.reader_check()
+                    with backstop(_OPEN_LIMIT):
+                        env.reader_check()
                 return env
             env.close()
             _open.discard(self._identity)
@@ -268,7 +275,9 @@ class LmdbStore:
         except OSError as error:
             raise _os_error(error, files.lock) from None
         _check_access(
-            files.lock, True, "the lock file, which readers write to as well,"
+            files.lock,
+            True,
+            "the lock file, which reading by sendfilectl takes as well,",
         )
 
     def _create(self, files: Files) -> None:
@@ -294,17 +303,22 @@ class LmdbStore:
         _check_format(files.data)
         for size in self._map_sizes(found.st_size):
             try:
-                env = _engine(
-                    files.base,
-                    map_size=size,
-                    subdir=files.subdir,
-                    readonly=not self._options.write,
-                    create=False,
-                    max_readers=MAX_READERS,
-                    sync=not self._detached,
-                    metasync=not self._detached,
-                    lock=True,
-                )
+                # its first transaction waits as well, and holds the interpreter
+                with (
+                    self._waiting(files, _OPEN_LIMIT),
+                    backstop(_OPEN_LIMIT + 1),
+                ):
+                    env = _engine(
+                        files.base,
+                        map_size=size,
+                        subdir=files.subdir,
+                        readonly=not self._options.write,
+                        create=False,
+                        max_readers=MAX_READERS,
+                        sync=not self._detached,
+                        metasync=not self._detached,
+                        lock=True,
+                    )
             except lmdb.MemoryError:
                 # less address space than that: a limit, or a small machine
                 continue
@@ -367,8 +381,7 @@ class LmdbStore:
         """
         with self._errors():
             while True:
-                with blocking(self._note_waiting):
-                    txn = self._begin(write=True)
+                txn = self._begin(write=True)
                 if self._detached or self._is_current():
                     break
                 txn.abort()
@@ -377,13 +390,28 @@ class LmdbStore:
             with txn:
                 yield txn
 
-    def _note_waiting(self) -> None:
-        self._options.note(f"waiting: another program is writing to {self._files.base}")
+    def _waiting(
+        self, files: Files, limit: float, why: str = "has a lock of"
+    ) -> AbstractContextManager[None]:
+        """Around what may wait for a lock of another program's."""
+        said = f"another program {why} {files.base}"
+
+        def give_up() -> None:
+            self._options.fail(
+                f"{files.lock}: {said}, for {limit:.0f} seconds: "
+                "see who has it open (fuser)"
+            )
+
+        return blocking(lambda: self._options.note(f"waiting: {said}"), limit, give_up)
 
     def _begin(self, write: bool = False) -> lmdb.Transaction[bytes]:
         while True:
             try:
-                return self._env.begin(write=write)
+                if write:
+                    with self._waiting(self._files, _WRITE_LIMIT, "is writing to"):
+                        return self._env.begin(write=True)
+                with backstop(_OPEN_LIMIT):
+                    return self._env.begin()
             except lmdb.MapResizedError:
                 # another program has made the map larger: take its size
                 self._env.set_mapsize(0)

@@ -208,6 +208,7 @@ def _building(name: str, permissions: Permissions, out: Output) -> Iterator[Lmdb
                 create=True,
                 permissions=replace(permissions, explicit=True),
                 note=out.warn,
+                fail=out.fail,
             ),
             detached=True,
         )
@@ -229,7 +230,7 @@ def _open_old(
     if current is None:
         return None
     try:
-        return LmdbStore(url, Options(write=True, note=out.warn))
+        return LmdbStore(url, Options(write=True, note=out.warn, fail=out.fail))
     except StoreError as error:
         if required:
             raise

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -99,15 +101,22 @@ def interruptible() -> Iterator[None]:
 
 
 @contextmanager
-def blocking(note: Callable[[], None]) -> Iterator[None]:
+def blocking(
+    note: Callable[[], None],
+    limit: float | None = None,
+    give_up: Callable[[], None] = lambda: None,
+) -> Iterator[None]:
     """Around a call that may block where Python runs no signal handler.
 
     A signal that comes while it blocks ends the process at once, after the
-    last words; the caller holds no lock at this point. Does nothing when the
-    signals are not installed.
+    last words; the caller holds no lock at this point. So does the limit.
+    Does nothing when the signals are not installed.
 
     Args:
         note: called once when it takes longer than a second.
+        limit: seconds that it may take, None for ever.
+        give_up: reports, perhaps from another thread, that it took longer;
+            then the process ends with the status 1.
     """
     if (
         not _State.installed
@@ -118,7 +127,9 @@ def blocking(note: Callable[[], None]) -> Iterator[None]:
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
-    watcher = threading.Thread(target=_watch, args=(theirs, note), daemon=True)
+    watcher = threading.Thread(
+        target=_watch, args=(theirs, note, limit, give_up), daemon=True
+    )
     before = signal.set_wakeup_fd(ours.fileno(), warn_on_full_buffer=False)
     watcher.start()
     try:
@@ -131,11 +142,41 @@ def blocking(note: Callable[[], None]) -> Iterator[None]:
         theirs.close()
 
 
-def _watch(wakeup: socket.socket, note: Callable[[], None]) -> None:
+@contextmanager
+def backstop(limit: float) -> Iterator[None]:
+    """Around a call that may block and lets no other thread of Python run.
+
+    After the limit the process ends with the status 1, and says on stderr
+    where it was. Does nothing when the signals are not installed.
+
+    Args:
+        limit: seconds that it may take.
+    """
+    if not _State.installed or sys.__stderr__ is None:
+        yield
+        return
+    faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__)
+    try:
+        yield
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
+def _watch(
+    wakeup: socket.socket,
+    note: Callable[[], None],
+    limit: float | None,
+    give_up: Callable[[], None],
+) -> None:
     ready = select.select([wakeup], [], [], _NOTE_AFTER)[0]
     if not ready:
         note()
-        select.select([wakeup], [], [])
+        left = None if limit is None else limit - _NOTE_AFTER
+        if not select.select([wakeup], [], [], left)[0]:
+            try:
+                give_up()
+            finally:
+                os._exit(1)
     for signum in wakeup.recv(64):
         if signum == 0:
             return

@@ -96,7 +96,8 @@ class Permissions:
 
     Attributes:
         group: the group ID of the files, None for the process's own.
-        lock: mode of the lock file, which readers must be able to write.
+        lock: mode of the lock file, which sendfilectl needs to read and write;
+            nginx does without.
         data: mode of the data file.
         directory: mode of the directory.
         owner: the user ID of the files, None for the process's own.
@@ -105,7 +106,7 @@ class Permissions:
     """
 
     group: int | None = None
-    lock: int = 0o666
+    lock: int = 0o660
     data: int = 0o644
     directory: int = 0o755
     owner: int | None = None
@@ -125,6 +126,7 @@ class Options:
         connect_timeout: seconds for a connection to a server.
         timeout: seconds to wait for a server that says nothing.
         note: where to say that something takes long.
+        fail: where to say why the program ends while it is blocked.
     """
 
     write: bool = False
@@ -135,6 +137,7 @@ class Options:
     connect_timeout: float = 1.0
     timeout: float = 5.0
     note: Callable[[str], None] = lambda text: None
+    fail: Callable[[str], None] = lambda text: None
 
 
 @dataclass(frozen=True)

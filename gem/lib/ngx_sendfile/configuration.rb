@@ -109,9 +109,10 @@ module NgxSendfile
                            'write "host:port", "host:port:weight" or "/path/of/a/socket"'
     end
 
+    # The host of http:///s is nil or, as uri has it since 0.12.3, empty.
     def parse_url(url)
       uri = URI.parse(url)
-      return uri.freeze if uri.is_a?(URI::HTTP) && uri.host && !uri.query && !uri.fragment
+      return uri.freeze if uri.is_a?(URI::HTTP) && !uri.host.to_s.empty? && !uri.query && !uri.fragment
 
       raise URI::InvalidURIError
     rescue URI::InvalidURIError

@@ -27,6 +27,58 @@ import lmdb
 
 MAP_SIZE = 64 * 1024 * 1024
 
+# mdb.c of LMDB 0.9: the byte is that of mdb_env_excl_lock(), and the mutex
+# follows magic and format in MDB_txninfo
+_HOLD = {
+    "byte": """
+import fcntl, sys
+file = open(sys.argv[1], "r+b")
+fcntl.lockf(file, fcntl.LOCK_EX, 1)
+""",
+    "mutex": """
+import ctypes, mmap, sys
+file = open(sys.argv[1], "r+b")
+table = mmap.mmap(file.fileno(), 0)
+mutex = ctypes.addressof(ctypes.c_char.from_buffer(table)) + 8
+assert ctypes.CDLL(None).pthread_mutex_lock(ctypes.c_void_p(mutex)) == 0
+""",
+}
+_UNTIL_THE_END = """
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+class Locker:
+    """A process that holds a lock of a lock file, as anybody can who may write to it.
+
+    Args:
+        lock: the file.
+        kind: "byte", which LMDB waits for when it opens an environment, or
+            "mutex", which it waits for when it takes a reader's slot.
+    """
+
+    def __init__(self, lock: Path, kind: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", _HOLD[kind] + _UNTIL_THE_END, str(lock)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        said = self._process.stdout.readline()
+        assert said == b"begun\n", f"the locker said {said!r}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.communicate()
+
 
 class Writer:
     """That process, begun when the constructor returns.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
+import struct
+import termios
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -25,6 +28,13 @@ def stopped(pid: int) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+def is_delivered(connection: Connection) -> bool:
+    """Tell whether all that was sent has reached the other side's kernel."""
+    size = struct.calcsize("i")
+    unsent = fcntl.ioctl(connection.socket.fileno(), termios.TIOCOUTQ, bytes(size))
+    return struct.unpack("i", unsent) == (0,)
 
 
 def connections(nginx: Nginx, number: int) -> list[Connection]:
@@ -54,4 +64,5 @@ def send_at_once(
     with stopped(worker):
         for uri, connection in zip(uris, found, strict=True):
             connection.send_request("GET", uri)
+        wait_until(lambda: all(map(is_delivered, found)), what="the requests to arrive")
     return found
