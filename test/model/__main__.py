@@ -1,10 +1,10 @@
 """Ask the oracle: random nginxes, and whether each answer was allowed.
 
 usage: build/venv/bin/python test/model [--requests N] [--seed S] [--case K]
-           [--workers W] [--kinds plain,ifs,... | guides]
+           [--workers W] [--kinds plain,ifs,... | guides] [--first]
 
 A case is one nginx with a random configuration. ``--seed`` and ``--case``
-repeat one. Which nginx is under test is said as for test/http: NGX_FLAVOUR,
+repeat one. ``--first`` ends with the first that is wrong. Which nginx is under test is said as for test/http: NGX_FLAVOUR,
 NGX_BINARY, NGX_MODULE.
 """
 

@@ -67,6 +67,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--case", type=int, default=None)
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--kinds", default="")
+    parser.add_argument("--first", action="store_true")
     options = parser.parse_args(arguments)
     seed = options.seed
     if seed is None:
@@ -91,6 +92,8 @@ def main(arguments: list[str]) -> int:
                 wrong += 1
                 print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
                 print("\n".join(outcome.wrong), flush=True)
+                if options.first:
+                    break
             else:
                 right += 1
     took = time.monotonic() - start
