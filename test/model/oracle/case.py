@@ -340,10 +340,12 @@ class Case:
         self.world.workers = chance.choice((1, 1, 2, 3))
         self.site.variables["WORKERS"] = str(self.world.workers)
         listeners: dict[str, Listener] = {}
-        for server in servers:
+        for n, server in enumerate(servers):
+            leads = dict.fromkeys(server.hosts, str(n))
             for name in server.listeners:
-                before = listeners[name].hosts if name in listeners else ()
-                listeners[name] = Listener(name, before + server.hosts)
+                found = listeners.get(name, Listener(name, ()))
+                both = {**found.servers, **leads}
+                listeners[name] = Listener(name, found.hosts + server.hosts, both)
         text = self._text(servers, routes, self.blocks, False)
         by_name = {r.name: r for r in routes}
         self.world.configs.append((by_name, ALWAYS))

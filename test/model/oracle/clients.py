@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 from lib.client import Connection, ConnectionClosed
@@ -29,10 +29,12 @@ class Listener:
     Args:
         name: of the port.
         hosts: which of them lead to a server of the name, or to one without.
+        servers: which server block each of them leads to, if there are several.
     """
 
     name: str
     hosts: tuple[str, ...]
+    servers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -90,10 +92,12 @@ class Client:
             authority = chance.choice(listener.hosts)
         ident = chance.choice(IDENTS)
         args = chance.choice(ARGUMENTS)
-        if chance.random() < 0.05 and not route.page and route.guide is None:
+        odd = not route.page and route.guide is None and not route.by_id
+        if odd and chance.random() < 0.05:
             ident = chance.choice(("x", "x1", "99"))
         return Who(
             listener.name,
+            listener.servers.get(authority or host, ""),
             host,
             authority,
             tenant,
@@ -123,9 +127,11 @@ class Client:
                 changes["tenant"] = other.tenant
             if route.guide is not None:
                 changes["tenant"] = other.tenant
+                changes["server"] = other.server
                 changes["host"] = other.host
             if chance.random() < 0.1:
                 changes["listener"] = other.listener
+                changes["server"] = other.server
                 changes["host"] = other.host
                 changes["authority"] = ""
             who = replace(who, **changes)

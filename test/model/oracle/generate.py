@@ -26,6 +26,8 @@ KEYS = (
     "",
     "$scheme://$http_host$request_uri",
     "$host$uri$is_args$args",
+    "$request_uri",
+    "file-$sendfile_id",
     "$http_host$request_uri $http_accept_language",
     "$http_host$request_uri $sendfile_accept_encoding",
     "$http_host$request_uri $http_accept_encoding",
@@ -87,6 +89,7 @@ class Generator:
         for name, probability in (
             ("tenant", 0.8),
             ("listener", 0.5),
+            ("server", 0.5),
             ("host", 0.4),
             ("args", 0.4),
             ("user", 0.15),
@@ -100,6 +103,8 @@ class Generator:
             key = self.chance.choice(KEYS) if self.features.learn_key else ""
         if key and "request_uri" not in key and "args" not in key:
             by.discard("args")
+        if "$sendfile_id" in key:
+            by -= {"tenant", "host"}
         learn = self._maybe(0.85)
         place = Place(
             role=role,
@@ -193,8 +198,7 @@ class Generator:
     def front_try(self, name: str) -> Route:
         """A front controller behind try_files."""
         place = self.place()
-        if "$uri" in place.key:
-            place = replace(place, key="")
+        place = rewritten(place)
         text = (
             f"location /{name}/ {{ try_files $uri /{name}.php?$args; }}\n"
             f"location = /{name}.php {{\n{self.settings(place, self.protocol())}\n}}"
@@ -204,8 +208,7 @@ class Generator:
     def front_rewrite(self, name: str) -> Route:
         """A front controller behind rewrite."""
         place = self.place()
-        if "$uri" in place.key:
-            place = replace(place, key="")
+        place = rewritten(place)
         tail = self.chance.choice(("", "?", "?page=1"))
         text = (
             f"location /{name}/ {{ rewrite ^ /{name}.php{tail} last; }}\n"
@@ -225,8 +228,7 @@ class Generator:
     def rewrite_break(self, name: str) -> Route:
         """A tenant that is taken out of the path."""
         place = self.place()
-        if "$uri" in place.key:
-            place = replace(place, key="")
+        place = rewritten(place)
         settings = self.settings(place, self.protocol())
         text = (
             f"location ~ ^/{name}/(?<{name}t>[^/]+)/ {{\n"
@@ -256,7 +258,7 @@ class Generator:
         key = ""
         said = ""
         if self.features.learn_key and self._maybe(0.5):
-            key = "$scheme://$http_host$request_uri"
+            key = place.key or "$scheme://$http_host$request_uri"
             said = f'http_sendfile_learn_key "{key}";'
         by = place.by - {"user", "auth", "encoding", "language"} | {"vip"}
         vip = replace(place, role="vip", by=by, key=key, in_if=True)
@@ -475,8 +477,7 @@ class Generator:
         """A store, and another location as the fallback."""
         lookup = self.lookup(True)
         place = self._behind(lookup, False)
-        if "$uri" in place.key:
-            place = replace(place, key="")
+        place = rewritten(place)
         text = (
             f"{self._captures(name)} {{\n        {self.looked_up(name, lookup)}\n"
             f"        http_sendfile_fallback /{name}app;\n}}\n"
@@ -500,6 +501,13 @@ class Generator:
         lookup = self.lookup(False)
         text = f"{self._captures(name)} {{\n        {self.looked_up(name, lookup)}\n}}"
         return self._route(name, "store_only", text, lookup=lookup)
+
+
+def rewritten(place: Place) -> Place:
+    """Return a place behind a rewrite, where $uri is another."""
+    if "$uri" in place.key or "$sendfile_id" in place.key:
+        return replace(place, key="")
+    return place
 
 
 def whose(who: Who) -> str:

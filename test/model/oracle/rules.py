@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -193,19 +194,23 @@ class Model:
 
     # purges
 
-    def _purged_since(self, sent: Sent, idents: set[str], url: str) -> float:
+    def _purged_since(
+        self, sent: Sent, idents: AbstractSet[str], urls: AbstractSet[str] = frozenset()
+    ) -> float:
         """Return when the last purge was asked for that holds for a request."""
         last = float("-inf")
         for purge in self.world.purges:
-            if purge.span.end < sent.begin and self._names(purge, idents, url):
+            if purge.span.end < sent.begin and self._names(purge, idents, urls):
                 last = max(last, purge.span.begin)
         return last
 
-    def _names(self, purge: Purged, idents: set[str], url: str) -> bool:
+    def _names(
+        self, purge: Purged, idents: AbstractSet[str], urls: AbstractSet[str]
+    ) -> bool:
         if purge.kind == "all":
             return True
         if purge.kind == "url":
-            return bool(url) and purge.what == url
+            return purge.what in urls
         return purge.what in idents
 
     # the answer
@@ -319,7 +324,9 @@ class Model:
         """Check what the first application's headers and the second's file are."""
         asked = self.world.by_sent.get(sent.number, [])
         texts = {a.body for a in asked if a.role == "second" and not a.path}
-        if response.body in texts:
+        length = response.header("Content-Length")
+        head = sent.method == "HEAD" and length in {str(len(t)) for t in texts}
+        if head or response.body in texts:
             return "text of a second"
         version = self._version(sent, response)
         if version is None:
@@ -399,15 +406,23 @@ class Model:
             return "was another block's"
         if teacher.who.listener != sent.who.listener:
             return "was another socket's"
+        if teacher.who.server != sent.who.server:
+            return "was another server's"
         key = place.learn_key(teacher.who, teacher.target)
         if key != used.learn_key(sent.who, sent.target):
             return f"was for {key}"
         allowed = lifetime(answered.lines, place, teacher.has("Authorization"))
         if allowed.seconds is None:
             return f"must not be learned: {allowed.why}"
-        ident = used.ident(sent.who, sent.target)
-        url = used.url(sent.who, sent.target)
-        purged = self._purged_since(sent, {ident} - {""}, url)
+        idents = {
+            used.ident(sent.who, sent.target),
+            place.ident(teacher.who, teacher.target),
+        }
+        urls = {
+            used.url(sent.who, sent.target),
+            place.url(teacher.who, teacher.target),
+        }
+        purged = self._purged_since(sent, idents - {""}, urls - {""})
         if answered.at < purged:
             return "was purged"
         if why := self._taken_back(sent, teacher, answered, key, used):
@@ -556,7 +571,7 @@ class Model:
         common = idents if len(idents) == 1 else set()
         urls = {p.url(sent.who, sent.target) for p in places}
         purged = self._purged_since(
-            sent, common - {""}, urls.pop() if len(urls) == 1 else ""
+            sent, common - {""}, urls if len(urls) == 1 else set()
         )
         check = max((p.keeping.check if p.keeping.zone else 0.0) for p in places)
         self._check_version(sent, version, check if direct else 0.0, purged, direct)
@@ -719,7 +734,7 @@ class Model:
         link = response.header("Link")
         if link is not None and link != f"<{found[0].edition}>":
             return f"the headers are those of record {link}"
-        purged = self._purged_since(sent, {key}, "")
+        purged = self._purged_since(sent, {key})
         if sent.method not in ("GET", "HEAD"):
             return f"{sent.method} is not for the store"
         if not self._usable(sent, lookup, key, found, purged, lookup.keeping.valid):
@@ -780,7 +795,7 @@ class Model:
         negative = lookup.keeping.negative
         for key in keys:
             records = self.world.records.get((lookup.store, key))
-            purged = self._purged_since(sent, {key}, "")
+            purged = self._purged_since(sent, {key})
             if not records:
                 return True
             before = Record(None, -1, ALWAYS, records[0].made)

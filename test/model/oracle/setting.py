@@ -148,11 +148,13 @@ class Place:
         Authorization is left out: what it is asked for with is not learned,
         unless the answer says ``public``.
         """
-        missing = set(self.by) - {"listener", "auth"}
+        missing = set(self.by) - {"listener", "server", "auth"}
         key = self.key or DEFAULT_KEY
         said = set(re.findall(r"\$(\w+)", key))
         if "request_uri" in said or {"uri", "args"} <= said:
             missing -= {"tenant", "ident", "args"}
+        if "sendfile_id" in said:
+            missing -= {"ident"}
         if "uri" in said:
             missing -= {"tenant", "ident"}
         if said & {"http_host", "host"}:
@@ -194,7 +196,7 @@ class Place:
 
     def url(self, who: Who, target: str) -> str:
         """Return the URL that a purge names the answer by, if there is one."""
-        return "" if self.key or who.other_host else expand(DEFAULT_KEY, who, target)
+        return "" if who.other_host else expand(DEFAULT_KEY, who, target)
 
     def ident(self, who: Who, target: str) -> str:
         """Return the ID that a purge names the answer by, or empty."""
@@ -285,6 +287,11 @@ class Route:
     absolute: bool = True
     words: tuple[str, ...] = field(default=())
     guide: Guide | None = None
+
+    @property
+    def by_id(self) -> bool:
+        """Whether a key has nothing of the URI but the ID."""
+        return any("$sendfile_id" in place.key for place in self.places.values())
 
     def target(self, who: Who) -> str:
         """Return the URI that somebody asks for."""

@@ -24,6 +24,7 @@ class Who:
 
     Args:
         listener: name of the port that is asked.
+        server: which server block that leads to.
         host: the Host header.
         authority: the host of an absolute URI in the request line, or empty.
         tenant, ident, args: parts of the URI.
@@ -35,6 +36,7 @@ class Who:
     """
 
     listener: str
+    server: str
     host: str
     authority: str
     tenant: str
