@@ -5,9 +5,9 @@
  * The one clock for what is old, in memory that all workers share.
  *
  * A counter that only grows, slots found by the hash of a name (a key, or
- * the URL that a learned answer is for), and one slot for everything.  Who declares
- * a name to be old takes the counter's next value and writes it into the
- * name's slot.  Whatever is derived from a read remembers the counter from
+ * the URL that a learned answer is for), and one slot for everything.  Who
+ * declares a name to be old takes the counter's next value and writes it into
+ * the name's slot.  Whatever is derived from a read remembers the counter from
  * before that read, and is old for a name when that is less than its slot.
  * Two names in one slot cost a needless look, never a wrong answer.
  *
