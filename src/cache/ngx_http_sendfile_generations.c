@@ -108,13 +108,16 @@ ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
     size_t    i;
     uint32_t  hash;
 
-    hash = 0;
+    if (kind == NGX_HTTP_SENDFILE_NAME_KEY) {
+        hash = ngx_murmur_hash2(name->data, name->len);
 
-    for (i = 0; i < name->len; i++) {
-        hash = ngx_hash(hash, ngx_tolower(name->data[i]));
+    } else {
+        hash = 0;
+
+        for (i = 0; i < name->len; i++) {
+            hash = ngx_hash(hash, ngx_tolower(name->data[i]));
+        }
     }
-
-    /* neighbours in a sequence have neighbouring hashes: all bits count */
 
     hash = (hash * 0x9e3779b1U) >> (32 - NGX_HTTP_SENDFILE_GENERATIONS_BITS);
 

@@ -67,7 +67,7 @@ typedef enum {
 } ngx_http_sendfile_name_e;
 
 
-/* which slot a name has; the case of letters does not count */
+/* which slot a name has; the case of a URL's letters does not count */
 
 uint32_t ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
     ngx_str_t *name);
