@@ -138,12 +138,18 @@ ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
 static ngx_int_t
 ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
 {
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t                 i, n;
+    ngx_list_part_t           *part;
+    ngx_table_elt_t           *h;
+    ngx_http_core_srv_conf_t  *cscf;
 
     n = 0;
     *host = r->headers_in.server;
+
+    if (host->len == 0) {
+        cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+        *host = cscf->server_name;
+    }
 
     for (part = &r->headers_in.headers.part; part; part = part->next) {
 
