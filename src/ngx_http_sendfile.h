@@ -375,7 +375,8 @@ ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(ngx_http_request_t *r);
 /* one more name whose purge makes what is read for this request old */
 
 void ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *name);
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_name_e kind,
+    ngx_str_t *name);
 
 /* before a read; both are 0 where there is no clock */
 

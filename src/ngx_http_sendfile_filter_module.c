@@ -205,6 +205,8 @@ ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
     value.len = ngx_snprintf(value.data, NGX_INT64_LEN, "%L", age)
                 - value.data;
 
+    ngx_http_sendfile_drop_header(r, &ngx_http_sendfile_age);
+
     return ngx_http_sendfile_push_header(r, &ngx_http_sendfile_age, &value);
 }
 

@@ -206,7 +206,8 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->store = slcf->store;
 
-    ngx_http_sendfile_ctx_subject(r, ctx, &ctx->key);
+    ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
+                                  &ctx->key);
 
     if (slcf->cache && ngx_http_sendfile_cached(r, ctx, slcf) == NGX_OK) {
         return NGX_OK;
@@ -426,15 +427,17 @@ ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
 
 void
 ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *name)
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_name_e kind,
+    ngx_str_t *name)
 {
+    uint32_t                        slot;
     ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
 
     if (smcf->generations) {
-        ngx_http_sendfile_subject_add(&ctx->subject,
-                                    ngx_http_sendfile_generations_slot(name));
+        slot = ngx_http_sendfile_generations_slot(kind, name);
+        ngx_http_sendfile_subject_add(&ctx->subject, slot);
     }
 }
 

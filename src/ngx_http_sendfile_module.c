@@ -186,7 +186,7 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       NULL },
 
     { ngx_string("http_sendfile_learn"),
-      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_FLAG,
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_HTTP_LIF_CONF|NGX_CONF_FLAG,
       ngx_http_sendfile_conf_learn,
       NGX_HTTP_LOC_CONF_OFFSET,
       offsetof(ngx_http_sendfile_loc_conf_t, learn),

@@ -36,7 +36,7 @@ static ngx_int_t ngx_http_sendfile_status_key(ngx_http_request_t *r,
 static ngx_int_t ngx_http_sendfile_status_url(ngx_http_request_t *r,
     ngx_str_t *url);
 static ngx_int_t ngx_http_sendfile_status_purge(ngx_http_request_t *r,
-    ngx_str_t *name);
+    ngx_http_sendfile_name_e kind, ngx_str_t *name);
 static ngx_int_t ngx_http_sendfile_status_allow(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_status_error(ngx_http_request_t *r,
     ngx_uint_t code, const char *text);
@@ -85,6 +85,7 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 {
     ngx_int_t                         rc;
     ngx_str_t                         rest, name;
+    ngx_http_sendfile_name_e          kind;
     ngx_http_sendfile_loc_conf_t     *slcf;
     ngx_http_sendfile_status_path_e   path;
 
@@ -116,6 +117,7 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 
     if (path == NGX_HTTP_SENDFILE_STATUS_CACHE) {
 
+        kind = NGX_HTTP_SENDFILE_NAME_URL;
         rc = ngx_http_sendfile_status_url(r, &name);
 
         if (rc == NGX_DECLINED) {
@@ -126,6 +128,7 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 
     } else {
 
+        kind = NGX_HTTP_SENDFILE_NAME_KEY;
         rc = ngx_http_sendfile_status_key(r, &rest, &name);
 
         if (rc == NGX_DECLINED) {
@@ -139,7 +142,7 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    return ngx_http_sendfile_status_purge(r, &name);
+    return ngx_http_sendfile_status_purge(r, kind, &name);
 }
 
 
@@ -278,7 +281,8 @@ ngx_http_sendfile_status_url(ngx_http_request_t *r, ngx_str_t *url)
 /* a name, or with one of no bytes everything, in all zones */
 
 static ngx_int_t
-ngx_http_sendfile_status_purge(ngx_http_request_t *r, ngx_str_t *name)
+ngx_http_sendfile_status_purge(ngx_http_request_t *r,
+    ngx_http_sendfile_name_e kind, ngx_str_t *name)
 {
     ngx_str_t                       answer;
     ngx_http_sendfile_main_conf_t  *smcf;
@@ -288,7 +292,7 @@ ngx_http_sendfile_status_purge(ngx_http_request_t *r, ngx_str_t *name)
     if (smcf->generations) {
 
         if (name->len) {
-            ngx_http_sendfile_generations_purge(smcf->generations, name);
+            ngx_http_sendfile_generations_purge(smcf->generations, kind, name);
 
         } else {
             ngx_http_sendfile_generations_purge_all(smcf->generations);

@@ -36,7 +36,7 @@ class Reply:
     """
 
     status: int = 200
-    body: bytes = b'{"purged":1}\n'
+    body: bytes = b'{"purged":true}\n'
     headers: dict[str, str] = field(default_factory=dict)
 
 
@@ -61,12 +61,19 @@ class Asked:
         assert head == LOCATION, self.target
         return unquote_to_bytes(key)
 
+    @property
+    def url(self) -> bytes:
+        """The URL whose answer is to be purged."""
+        head, _, url = self.target.partition("?url=")
+        assert head == f"{LOCATION}/cache", self.target
+        return unquote_to_bytes(url)
+
 
 class StatusServer:
     """Answers DELETE, over connections that stay open.
 
     Args:
-        reply: called with each request; by default there was one entry.
+        reply: called with each request; by default it was done.
         unix: the path of a socket to listen on, in place of TCP.
         tls: what to speak TLS with.
 
@@ -151,6 +158,11 @@ class StatusServer:
     def keys(self) -> list[bytes]:
         """The keys that came so far."""
         return [asked.key for asked in self.asked]
+
+    @property
+    def urls(self) -> list[bytes]:
+        """The URLs that came so far."""
+        return [asked.url for asked in self.asked]
 
     def __enter__(self) -> Self:
         self._thread.start()

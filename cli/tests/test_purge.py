@@ -26,12 +26,12 @@ from status_harness import (
 )
 
 from sendfilectl.errors import Refused, UsageError
-from sendfilectl.purge import encode_key, parse_status_url
+from sendfilectl.purge import key_path, parse_status_url, url_path
 
 
 @pytest.fixture
 def server() -> Iterator[StatusServer]:
-    """A server that has one entry for each key."""
+    """A server that purges whatever it is told to."""
     with StatusServer() as server:
         yield server
 
@@ -41,11 +41,7 @@ def server() -> Iterator[StatusServer]:
 
 def test_purge_one(server: StatusServer) -> None:
     done = run("purge", server.url, "297887")
-    assert (done.returncode, done.stdout, done.stderr) == (
-        0,
-        "purged 1 entry of 1 ID\n",
-        "",
-    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "purged 1 ID\n", "")
     (asked,) = server.asked
     assert asked.method == "DELETE"
     assert asked.target == f"{LOCATION}/cache/297887"
@@ -55,39 +51,39 @@ def test_purge_one(server: StatusServer) -> None:
     assert "content-length" not in asked.headers
 
 
-def test_purge_counts_the_entries() -> None:
-    found = {b"1": 1, b"2": 0, b"3": 5}
-
-    def reply(asked: Asked) -> Reply:
-        return Reply(body=b'{"purged":%d}' % found[asked.key])
-
-    with StatusServer(reply) as server:
-        assert run("purge", server.url, "1", "2", "3").stdout == (
-            "purged 6 entries of 3 IDs\n"
-        )
-        # that nothing was there is no failure
-        done = run("purge", server.url, "2", "--json")
+def test_purge_some(server: StatusServer) -> None:
+    assert run("purge", server.url, "1", "2", "3").stdout == "purged 3 IDs\n"
+    done = run("purge", server.url, "1", "2", "3", "--json")
     assert done.returncode == 0
-    assert json.loads(done.stdout) == {"ok": True, "purged": 0, "keys": 1}
+    assert json.loads(done.stdout) == {"ok": True, "keys": 3}
 
 
-def test_purge_all() -> None:
-    with StatusServer(lambda asked: Reply(body=b'{"purged":12345}')) as server:
-        done = run("purge", server.url, "--all")
-        assert (done.returncode, done.stdout) == (0, "purged 12345 entries\n")
-        done = run("purge", f"{server.url}/", "--all", "--json")
-    assert json.loads(done.stdout) == {"ok": True, "purged": 12345}
+def test_purge_all(server: StatusServer) -> None:
+    done = run("purge", server.url, "--all")
+    assert (done.returncode, done.stdout) == (0, "purged everything\n")
+    done = run("purge", f"{server.url}/", "--all", "--json")
+    assert json.loads(done.stdout) == {"ok": True, "all": True}
     assert [(a.method, a.target) for a in server.asked] == [
         ("DELETE", f"{LOCATION}/cache")
     ] * 2
 
 
+def test_older_module_that_counts() -> None:
+    """It says how many entries there were; that is no longer told."""
+    with StatusServer(lambda asked: Reply(body=b'{"purged":0}')) as server:
+        done = run("purge", server.url, "1", "2")
+        assert (done.returncode, done.stdout) == (0, "purged 2 IDs\n")
+        assert done.stderr == ""
+        done = run("purge", server.url, "--all")
+        assert (done.returncode, done.stdout) == (0, "purged everything\n")
+
+
 def test_each_byte_of_a_key_arrives() -> None:
     good = [bytes([n]) for n in range(0x21, 0x100) if n != 0x7F]
     for key in [*good, b"".join(good)[:250]]:
-        encoded = encode_key(key)
-        assert re.fullmatch("([A-Za-z0-9_~-]|%[0-9A-F]{2})+", encoded), key
-        asked = Asked("DELETE", f"{LOCATION}/cache/{encoded}", {})
+        path = key_path(key)
+        assert re.fullmatch("/cache/([A-Za-z0-9_~-]|%[0-9A-F]{2})+", path), key
+        asked = Asked("DELETE", LOCATION + path, {})
         assert asked.key == key
 
 
@@ -106,9 +102,9 @@ def test_keys_that_look_like_a_path(server: StatusServer) -> None:
 def test_keys_that_lead_out_of_the_location(server: StatusServer) -> None:
     for key in (b"../..", b"../../file/7", b"a/../../..", b".././/../x", b"..//.."):
         with pytest.raises(Refused, match="leads out of the location"):
-            encode_key(key)
+            key_path(key)
     done = run("purge", server.url, "1", "../../file/7", "2")
-    assert (done.returncode, done.stdout) == (1, "purged 2 entries of 2 IDs, 1 not\n")
+    assert (done.returncode, done.stdout) == (1, "purged 2 IDs, 1 not\n")
     assert "../../file/7: the '..' in the ID leads out" in done.stderr
     assert "--all" in done.stderr
     assert server.keys == [b"1", b"2"]
@@ -119,7 +115,7 @@ def test_bad_ids_are_passed_over(server: StatusServer) -> None:
     assert done.returncode == 1
     result = json.loads(done.stdout)
     errors = result.pop("errors")
-    assert result == {"ok": False, "purged": 2, "keys": 2, "failed": 3}
+    assert result == {"ok": False, "keys": 2, "failed": 3}
     assert [e["id"] for e in errors] == ["a b", "", "x" * 251]
     assert "holds a space at offset 1" in errors[0]["error"]
     assert "sendfilectl: a b: the ID holds a space" in done.stderr
@@ -133,7 +129,7 @@ def test_purge_a_list(server: StatusServer, tmp_path: Path) -> None:
     lines: list[str | bytes] = ["1", "", "2\r", b"\xfe", "a b", "  ", "写真"]
     file = write_lines(tmp_path / "ids", lines)
     done = run("purge", server.url, "--from", str(file))
-    assert (done.returncode, done.stdout) == (1, "purged 4 entries of 4 IDs, 1 not\n")
+    assert (done.returncode, done.stdout) == (1, "purged 4 IDs, 1 not\n")
     assert f"{file}:5: the ID holds a space" in done.stderr
     assert server.keys == [b"1", b"2", b"\xfe", "写真".encode()]
     for words in (["-"], ["--from", "-"]):
@@ -142,14 +138,14 @@ def test_purge_a_list(server: StatusServer, tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "stdin:2: the ID holds a space" in done.stderr
         result = json.loads(done.stdout)
-        assert (result["purged"], result["keys"], result["failed"]) == (2, 2, 1)
+        assert (result["keys"], result["failed"]) == (2, 1)
         assert [e["line"] for e in result["errors"]] == [2]
         assert server.keys == [b"7", b"8"]
 
 
 def test_empty_list(server: StatusServer) -> None:
     done = run("purge", server.url, "-", input="")
-    assert (done.returncode, done.stdout) == (0, "purged 0 entries of 0 IDs\n")
+    assert (done.returncode, done.stdout) == (0, "purged 0 IDs\n")
     assert not server.asked
 
 
@@ -169,12 +165,11 @@ def test_failure_within_a_list_says_how_far_it_came() -> None:
     assert done.returncode == 1
     assert done.stderr == (
         f"sendfilectl: {server.url}: answers 502 Bad Gateway\n"
-        "sendfilectl: purged 30 entries of 30 IDs\n"
+        "sendfilectl: purged 30 IDs\n"
     )
     assert json.loads(done.stdout) == {
         "ok": False,
         "error": f"{server.url}: answers 502 Bad Gateway",
-        "purged": 30,
         "keys": 30,
     }
     assert len(server.asked) == 31
@@ -214,13 +209,157 @@ def test_sigint_within_a_list() -> None:
         output, said = process.communicate(timeout=30)
         end.set()
     assert process.returncode == 130
-    assert said == "sendfilectl: interrupted: purged 5 entries of 5 IDs\n"
+    assert said == "sendfilectl: interrupted: purged 5 IDs\n"
     assert json.loads(output) == {
         "ok": False,
         "error": "interrupted",
-        "purged": 5,
         "keys": 5,
     }
+
+
+# URLs
+
+
+URL = "https://www.example.com/report%20a?year=2024&b=%2F"
+
+
+def test_purge_a_url(server: StatusServer) -> None:
+    done = run("purge", server.url, "--url", URL)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "purged 1 URL\n", "")
+    (asked,) = server.asked
+    assert asked.method == "DELETE"
+    assert asked.target == (
+        f"{LOCATION}/cache?url=https%3A%2F%2Fwww.example.com%2Freport%2520a"
+        "%3Fyear%3D2024%26b%3D%252F"
+    )
+
+
+def test_purge_some_urls(server: StatusServer) -> None:
+    urls = [URL, "http://a/b", "http://[::1]:81/c"]
+    options = [word for url in urls for word in ("--url", url)]
+    assert run("purge", *options, server.url).stdout == "purged 3 URLs\n"
+    assert server.urls == [url.encode() for url in urls]
+    done = run("purge", server.url, *options, "--json")
+    assert json.loads(done.stdout) == {"ok": True, "urls": 3}
+    assert server.connections == 2
+
+
+def test_purge_a_list_of_urls(server: StatusServer) -> None:
+    lines = f"{URL}\n\nwww.example.com/a\nhttp://a/b\r\n"
+    done = run("purge", server.url, "--url", "-", input=lines)
+    assert (done.returncode, done.stdout) == (1, "purged 2 URLs, 1 not\n")
+    assert done.stderr.startswith("stdin:3: the URL has no http:// or https://")
+    assert server.urls == [URL.encode(), b"http://a/b"]
+    done = run("purge", server.url, "--url", "-", "--json", input=lines)
+    result = json.loads(done.stdout)
+    assert [e["line"] for e in result.pop("errors")] == [3]
+    assert result == {"ok": False, "urls": 2, "failed": 1}
+
+
+@pytest.mark.parametrize(
+    ("url", "sent"),
+    [
+        ("http://a", "http://a/"),
+        ("http://a:8080?b", "http://a:8080/?b"),
+        ("HTTP://A/B", "HTTP://A/B"),
+        ("http://a/b//c/../d", "http://a/b//c/../d"),
+        ("http://a/%C3%A9%", "http://a/%C3%A9%"),
+        ("http://a/b@c?d://e", "http://a/b@c?d://e"),
+        ("http://b\u00fccher.example/b\u00fc", "http://xn--bcher-kva.example/b\u00fc"),
+        ("http://a/&url=b+c;d'\"<>\\", "http://a/&url=b+c;d'\"<>\\"),
+    ],
+)
+def test_each_byte_of_a_url_arrives(url: str, sent: str) -> None:
+    path = url_path(url.encode())
+    assert re.fullmatch(r"/cache\?url=([A-Za-z0-9._~-]|%[0-9A-F]{2})+", path)
+    asked = Asked("DELETE", LOCATION + path, {})
+    assert asked.url == sent.encode()
+
+
+def test_url_that_is_not_utf8() -> None:
+    assert url_path(b"http://a/\xff") == "/cache?url=http%3A%2F%2Fa%2F%FF"
+
+
+@pytest.mark.parametrize(
+    ("url", "hint"),
+    [
+        ("", "the URL is empty: write all of it"),
+        ("/file/7", "no http:// or https:// before it: write all of it, as clients"),
+        ("www.example.com/file/7", "such as http://www.example.com/file/7"),
+        ("//www.example.com/file/7", "no http:// or https:// before it"),
+        ("localhost:8080/a", "no http:// or https:// before it"),
+        ("http:/a", "no http:// or https:// before it"),
+        ("ftp://a/b", "no http:// or https:// before it"),
+        ("297887", "no http:// or https:// before it"),
+        ("http://", "the URL has no good host: write all of it"),
+        ("http:///a", "the URL has no good host"),
+        ("http://?a", "the URL has no good host"),
+        ("http://:80/a", "the URL has no good host"),
+        ("http://a..b/c", "the URL has no good host"),
+        ("http://::1/a", "the URL has no good host"),
+        ("http://a/b c", "a space or a control byte: write it percent-encoded"),
+        ("http://a/b\n", "a space or a control byte"),
+        ("http://a/b#c", "leave it and the rest away"),
+        ("http://me:secret@a/b", "leave the user and the password away"),
+    ],
+)
+def test_bad_urls_to_purge(url: str, hint: str) -> None:
+    with pytest.raises(Refused) as error:
+        url_path(url.encode())
+    assert hint in str(error.value)
+    assert "secret" not in str(error.value)
+
+
+def test_bad_urls_are_passed_over(server: StatusServer) -> None:
+    done = run("purge", server.url, *("--url", "a/b", "--url", URL), "--json")
+    assert done.returncode == 1
+    assert done.stderr.startswith("sendfilectl: a/b: the URL has no http://")
+    result = json.loads(done.stdout)
+    (failed,) = result.pop("errors")
+    assert failed["url"] == "a/b"
+    assert result == {"ok": False, "urls": 1, "failed": 1}
+    assert server.urls == [URL.encode()]
+
+
+def test_url_that_is_too_long_for_nginx() -> None:
+    """Only that one fails, and what to do is said."""
+
+    def reply(asked: Asked) -> Reply:
+        long = len(asked.target) > 8000
+        return (
+            page(414, "Request-URI Too Large", Connection="close") if long else Reply()
+        )
+
+    with StatusServer(reply) as server:
+        done = run(
+            *("purge", server.url, "--url", "http://a/" + "b" * 8000, "--url", URL)
+        )
+    assert (done.returncode, done.stdout) == (1, "purged 1 URL, 1 not\n")
+    assert "answers 414" in done.stderr
+    assert "large_client_header_buffers" in done.stderr
+
+
+def test_older_module_that_knows_no_urls() -> None:
+    """It passes the argument over, and forgets everything: that is said."""
+    with StatusServer(lambda asked: Reply(body=b'{"purged":9}')) as server:
+        done = run("purge", server.url, "--url", URL, "--url", "http://a/b")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "has purged everything" in done.stderr
+        assert len(server.asked) == 1
+
+
+def test_id_that_looks_like_a_url(server: StatusServer) -> None:
+    """It may be one, so it is purged; but it may be meant for --url."""
+    done = run("purge", server.url, "7", "http://a/b", "http://a/c", "--json")
+    assert json.loads(done.stdout) == {"ok": True, "keys": 3}
+    assert server.keys == [b"7", b"http://a/b", b"http://a/c"]
+    assert done.stderr == (
+        "sendfilectl: http://a/b is purged as an ID: for what was learned for a URL "
+        "write --url before it\n"
+    )
+    done = run("purge", server.url, URL + "x" * 250)
+    assert (done.returncode, done.stdout) == (1, "purged 0 IDs, 1 not\n")
+    assert "write --url before it" in done.stderr
 
 
 # the connection
@@ -241,11 +380,11 @@ def test_server_that_ends_the_connection_now_and_then() -> None:
 
     with StatusServer(reply) as server:
         done = run("purge", server.url, *map(str, range(25)))
-    assert done.stdout == "purged 25 entries of 25 IDs\n"
+    assert done.stdout == "purged 25 IDs\n"
     assert server.connections == 3
 
 
-ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"purged":1}'
+ANSWER = b'HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"purged":true}'
 
 
 def read_request(sock: socket.socket) -> bytes:
@@ -276,7 +415,7 @@ def test_connection_that_was_closed_while_it_was_idle() -> None:
     with Scripted(answers(2)) as server:
         url = f"http://{server.name}{LOCATION}"
         done = run("purge", url, *map(str, range(6)))
-    assert (done.returncode, done.stdout) == (0, "purged 6 entries of 6 IDs\n")
+    assert (done.returncode, done.stdout) == (0, "purged 6 IDs\n")
     assert server.connections == 3
 
 
@@ -291,9 +430,9 @@ def test_server_that_closes_each_connection_unasked() -> None:
 
 def test_answer_without_a_length() -> None:
     head = b"HTTP/1.0 200 OK\r\n\r\n"
-    with Scripted(reply_once(head + b'{"purged":3}\n')) as server:
+    with Scripted(reply_once(head + b'{"purged":true}\n')) as server:
         done = run("purge", f"http://{server.name}/s", "1", "2")
-    assert done.stdout == "purged 6 entries of 2 IDs\n"
+    assert done.stdout == "purged 2 IDs\n"
     assert server.connections == 2
 
 
@@ -301,11 +440,11 @@ def test_answer_in_chunks() -> None:
     def script(sock: socket.socket) -> None:
         head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
         while read_request(sock):
-            sock.sendall(head + b'9\r\n{"purged"\r\n3\r\n:3}\r\n0\r\n\r\n')
+            sock.sendall(head + b'9\r\n{"purged"\r\n6\r\n:true}\r\n0\r\n\r\n')
 
     with Scripted(script) as server:
         done = run("purge", f"http://{server.name}/s", "1", "2")
-    assert done.stdout == "purged 6 entries of 2 IDs\n"
+    assert done.stdout == "purged 2 IDs\n"
     assert server.connections == 1
 
 
@@ -313,7 +452,7 @@ def test_unix_socket(tmp_path: Path) -> None:
     with StatusServer(unix=tmp_path / "a b%.sock") as server:
         url = server.url.replace("a b%", "a%20b%25")
         done = run("purge", url, "1", "2")
-        assert (done.returncode, done.stdout) == (0, "purged 2 entries of 2 IDs\n")
+        assert (done.returncode, done.stdout) == (0, "purged 2 IDs\n")
         assert server.asked[0].headers["host"] == "localhost"
     done = run("purge", url, "1")
     assert done.returncode == 1
@@ -343,7 +482,7 @@ def test_tls(tmp_path: Path) -> None:
     trusting = {**os.environ, "SSL_CERT_FILE": str(certificate)}
     with StatusServer(tls=context) as server:
         done = run("purge", server.url, "1", "2", env=trusting)
-        assert (done.returncode, done.stdout) == (0, "purged 2 entries of 2 IDs\n")
+        assert (done.returncode, done.stdout) == (0, "purged 2 IDs\n")
         assert server.connections == 1
         done = run("purge", server.url, "1")
         assert done.returncode == 1
@@ -392,8 +531,9 @@ def test_tls_where_none_is_spoken(server: StatusServer) -> None:
             (Reply(body=body), ("answers 200 OK: but not", "no http_sendfile_status?"))
             for body in (
                 *(b"", b"ok", b"[]", b"{}", b'{"purged":"1"}', b'{"purged":-1}'),
-                *(b'{"purged":true}', b'{"purged":1.5}', b'{"purged":1', b"\xff\xfe"),
-                *(b"[" * 50_000, b'{"purged":1}' + b" " * 100_000, b"x" * 1_000_000),
+                *(b'{"purged":false}', b'{"purged":"true"}', b'{"purged":null}'),
+                *(b'{"purged":1.5}', b'{"purged":true', b"\xff\xfe", b"[" * 50_000),
+                *(b'{"purged":true}' + b" " * 100_000, b"x" * 1_000_000),
             )
         ),
     ],
@@ -422,10 +562,7 @@ def test_answer_that_no_ids_of_this_kind_are_taken() -> None:
 
     with StatusServer(reply) as server:
         done = run("purge", server.url, "1", "2", "3")
-        assert (done.returncode, done.stdout) == (
-            1,
-            "purged 2 entries of 2 IDs, 1 not\n",
-        )
+        assert (done.returncode, done.stdout) == (1, "purged 2 IDs, 1 not\n")
         expected = f"sendfilectl: 2: {server.url}: answers 400 (no key)\n"
         assert done.stderr == expected
         done = run("purge", server.url, "--all")
@@ -442,7 +579,7 @@ def test_answer_that_no_ids_of_this_kind_are_taken() -> None:
         (b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 1000, "what it answers is not HTTP"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"b" * 100_000, "what it answers is not HTTP"),
         (
-            b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"purged":1}',
+            b'HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{"purged":true}',
             "closed the connection",
         ),
         (
@@ -473,7 +610,6 @@ def test_server_that_is_down() -> None:
     assert json.loads(done.stdout) == {
         "ok": False,
         "error": done.stderr.removeprefix("sendfilectl: ").rstrip("\n"),
-        "purged": 0,
         "keys": 0,
     }
     done = run("purge", "http://no-such-host.invalid/s", "1")
@@ -492,14 +628,22 @@ def test_timeouts() -> None:
         assert (code, text) == (1, f"{tls}: no connection within 0.2 s")
 
 
+EITHER = "write either IDs, or --url URL, or --all, or --from FILE"
+
+
 @pytest.mark.parametrize(
     ("words", "hint"),
     [
-        ([], "write either IDs, or --all, or --from FILE"),
-        (["1", "--all"], "write either IDs, or --all, or --from FILE"),
-        (["1", "--from", "f"], "write either IDs, or --all, or --from FILE"),
-        (["--all", "--from", "f"], "write either IDs, or --all, or --from FILE"),
-        (["-", "--all"], "write either IDs, or --all, or --from FILE"),
+        ([], EITHER),
+        (["1", "--all"], EITHER),
+        (["1", "--from", "f"], EITHER),
+        (["--all", "--from", "f"], EITHER),
+        (["-", "--all"], EITHER),
+        (["1", "--url", "http://a/b"], EITHER),
+        (["-", "--url", "http://a/b"], EITHER),
+        (["--url", "http://a/b", "--all"], EITHER),
+        (["--url", "http://a/b", "--from", "f"], EITHER),
+        (["--url", "-", "--from", "f"], EITHER),
         (["1", "--timeout", "0"], "--timeout"),
     ],
 )

@@ -53,9 +53,13 @@ module NgxSendfile
       @publisher.unpublish(id, purge: purge)
     end
 
-    # Lets the caches of nginx forget an ID.
-    def purge(id)
-      @publisher.purge(id)
+    # Lets the caches of nginx forget an ID, or what was learned for a URL.
+    #
+    # +url+:: in place of the ID, all of it, as clients ask for it
+    #
+    # Raises InvalidKey, InvalidOption, PurgeError.
+    def purge(id = nil, url: nil)
+      @publisher.purge(id, url: url)
     end
 
     # Lets the caches of nginx forget everything.

@@ -1,46 +1,11 @@
 # frozen_string_literal: true
 
 require_relative 'helper'
+require_relative 'support/fake_nginx'
 
 # What is sent to nginx.
 class TestPurge < GemTest
-  # Answers each connection with the next status, and keeps the requests.
-  class FakeNginx
-    attr_reader :requests
-
-    def initialize(*statuses)
-      @server = TCPServer.new('127.0.0.1', 0)
-      @requests = []
-      @thread = Thread.new { statuses.each { |status| answer(status) } }
-    end
-
-    def url(path = '/status')
-      "http://127.0.0.1:#{@server.addr[1]}#{path}"
-    end
-
-    def stop
-      @thread.kill
-      @server.close
-    end
-
-    private
-
-    def answer(status)
-      socket = @server.accept
-      head = +''
-      head << socket.gets until head.end_with?("\r\n\r\n")
-      @requests << head
-      socket.write("HTTP/1.1 #{status} X\r\nContent-Length: 0\r\nConnection: close\r\n\r\n") if status
-      socket.close if status
-    end
-  end
-
-  def with_nginx(*statuses)
-    nginx = FakeNginx.new(*statuses)
-    yield nginx
-  ensure
-    nginx&.stop
-  end
+  include FakeNginx::Use
 
   def test_the_key_is_percent_encoded
     with_nginx(200, 200) do |nginx|
@@ -120,6 +85,7 @@ class TestPurge < GemTest
 
   def test_without_a_url
     assert NgxSendfile.purge(1)
+    assert NgxSendfile.purge(url: 'http://a/1')
     assert NgxSendfile.purge_all
   end
 end

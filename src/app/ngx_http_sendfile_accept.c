@@ -393,7 +393,8 @@ ngx_http_sendfile_accept_subject(ngx_http_request_t *r,
     rc = ngx_http_sendfile_key(r, slcf, &id, &key);
 
     if (rc == NGX_OK) {
-        ngx_http_sendfile_ctx_subject(r, ctx, &key);
+        ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
+                                      &key);
     }
 
     return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;

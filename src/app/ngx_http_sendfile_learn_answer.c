@@ -149,6 +149,16 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
                                        u->conf->ignore_headers);
     }
 
+#if (NGX_HTTP_CACHE)
+
+    /* what nginx has stored of a gateway's has no Date */
+
+    if (r->cached && r->cache) {
+        nsf_lifetime_date(&lifetime, r->cache->date, ngx_time());
+    }
+
+#endif
+
     reason = nsf_lifetime(&lifetime, &learn->seconds);
 
     learn->revalidate = lifetime.revalidate;

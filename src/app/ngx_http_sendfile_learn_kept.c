@@ -204,10 +204,14 @@ ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
     prefix->kind = learn->answer.kind;
     prefix->base_len = (uint16_t) learn->answer.base.len;
 
-    prefix->slots[0] = ngx_http_sendfile_generations_slot(&url);
-    prefix->slots[1] = learn->id.len
-                       ? ngx_http_sendfile_generations_slot(&learn->id)
-                       : prefix->slots[0];
+    prefix->slots[0] = ngx_http_sendfile_generations_slot(
+                                            NGX_HTTP_SENDFILE_NAME_URL, &url);
+    prefix->slots[1] = prefix->slots[0];
+
+    if (learn->id.len) {
+        prefix->slots[1] = ngx_http_sendfile_generations_slot(
+                                      NGX_HTTP_SENDFILE_NAME_KEY, &learn->id);
+    }
 
     return NGX_OK;
 }
@@ -229,7 +233,9 @@ ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn)
 void
 ngx_http_sendfile_learn_take_back(ngx_http_sendfile_learn_t *learn)
 {
-    ngx_http_sendfile_generations_purge(learn->zone->generations, &learn->key);
+    ngx_http_sendfile_generations_purge(learn->zone->generations,
+                                        NGX_HTTP_SENDFILE_NAME_URL,
+                                        &learn->key);
 }
 
 

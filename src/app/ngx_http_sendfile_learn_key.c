@@ -68,10 +68,11 @@ ngx_http_sendfile_learn_key(ngx_http_request_t *r,
 
     ngx_http_sendfile_zone_hash(learn->zone, &learn->name);
 
-    ngx_http_sendfile_ctx_subject(r, ctx, key);
+    ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_URL, key);
 
     if (learn->id.len) {
-        ngx_http_sendfile_ctx_subject(r, ctx, &learn->id);
+        ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
+                                      &learn->id);
     }
 
     return NGX_OK;
@@ -137,12 +138,18 @@ ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
 static ngx_int_t
 ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
 {
-    ngx_uint_t        i, n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t                 i, n;
+    ngx_list_part_t           *part;
+    ngx_table_elt_t           *h;
+    ngx_http_core_srv_conf_t  *cscf;
 
     n = 0;
     *host = r->headers_in.server;
+
+    if (host->len == 0) {
+        cscf = ngx_http_get_module_srv_conf(r, ngx_http_core_module);
+        *host = cscf->server_name;
+    }
 
     for (part = &r->headers_in.headers.part; part; part = part->next) {
 
@@ -176,7 +183,8 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *id)
 {
-    u_char               *last;
+    size_t                len;
+    u_char               *src, *dst, *last;
     ngx_int_t             rc;
     ngx_str_t             key;
     const unsigned char  *p;
@@ -204,16 +212,25 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
         return NGX_OK;
     }
 
-    last = ngx_strlchr(r->unparsed_uri.data,
-                       r->unparsed_uri.data + r->unparsed_uri.len, '?');
+    src = r->unparsed_uri.data;
+    last = src + r->unparsed_uri.len;
 
-    if (last == NULL) {
-        last = r->unparsed_uri.data + r->unparsed_uri.len;
+    for (len = 0; src + len < last; len++) {
+        if (src[len] == '?' || src[len] == '#') {
+            break;
+        }
     }
 
-    p = r->unparsed_uri.data;
+    dst = ngx_pnalloc(r->pool, len);
+    if (dst == NULL) {
+        return NGX_ERROR;
+    }
 
-    id->len = nsf_id_from_uri(p, last - p, &p);
+    p = dst;
+
+    ngx_unescape_uri(&dst, &src, len, 0);
+
+    id->len = nsf_id_from_uri(p, dst - p, &p);
     id->data = (u_char *) p;
 
     return NGX_OK;

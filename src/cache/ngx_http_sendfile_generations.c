@@ -10,13 +10,11 @@
 #include "ngx_http_sendfile_generations.h"
 
 
-/* a power of two */
+/* for each kind of names, a power of two */
 
-#define NGX_HTTP_SENDFILE_GENERATIONS_SLOTS  4096
-
-/* beside what the slab pool needs for itself */
-
-#define NGX_HTTP_SENDFILE_GENERATIONS_SIZE  (24 * ngx_pagesize)
+#define NGX_HTTP_SENDFILE_GENERATIONS_BITS   12
+#define NGX_HTTP_SENDFILE_GENERATIONS_SLOTS                                   \
+    (2 << NGX_HTTP_SENDFILE_GENERATIONS_BITS)
 
 
 typedef struct {
@@ -24,6 +22,12 @@ typedef struct {
     ngx_atomic_t                    all;
     ngx_atomic_t                    slots[NGX_HTTP_SENDFILE_GENERATIONS_SLOTS];
 } ngx_http_sendfile_generations_sh_t;
+
+
+/* with room for what the slab pool needs for itself */
+
+#define NGX_HTTP_SENDFILE_GENERATIONS_SIZE                                    \
+    (sizeof(ngx_http_sendfile_generations_sh_t) + 16 * ngx_pagesize)
 
 
 struct ngx_http_sendfile_generations_s {
@@ -98,20 +102,26 @@ ngx_http_sendfile_generations_init(ngx_shm_zone_t *shm_zone, void *data)
 
 
 uint32_t
-ngx_http_sendfile_generations_slot(ngx_str_t *name)
+ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
+    ngx_str_t *name)
 {
     size_t    i;
     uint32_t  hash;
 
-    hash = 0;
+    if (kind == NGX_HTTP_SENDFILE_NAME_KEY) {
+        hash = ngx_murmur_hash2(name->data, name->len);
 
-    for (i = 0; i < name->len; i++) {
-        hash = ngx_hash(hash, ngx_tolower(name->data[i]));
+    } else {
+        hash = 0;
+
+        for (i = 0; i < name->len; i++) {
+            hash = ngx_hash(hash, ngx_tolower(name->data[i]));
+        }
     }
 
-    /* neighbours in a sequence have neighbouring hashes: all bits count */
+    hash = (hash * 0x9e3779b1U) >> (32 - NGX_HTTP_SENDFILE_GENERATIONS_BITS);
 
-    return (hash * 0x9e3779b1U) >> 20;
+    return ((uint32_t) kind << NGX_HTTP_SENDFILE_GENERATIONS_BITS) + hash;
 }
 
 
@@ -172,17 +182,12 @@ ngx_http_sendfile_generations_due(ngx_http_sendfile_generations_t *g,
 
 void
 ngx_http_sendfile_generations_purge(ngx_http_sendfile_generations_t *g,
-    ngx_str_t *name)
+    ngx_http_sendfile_name_e kind, ngx_str_t *name)
 {
-    ngx_http_sendfile_generations_purge_slot(g,
-                                    ngx_http_sendfile_generations_slot(name));
-}
+    uint32_t  slot;
 
+    slot = ngx_http_sendfile_generations_slot(kind, name);
 
-void
-ngx_http_sendfile_generations_purge_slot(ngx_http_sendfile_generations_t *g,
-    uint32_t slot)
-{
     ngx_http_sendfile_generations_set(g, &g->sh->slots[slot]);
 }
 

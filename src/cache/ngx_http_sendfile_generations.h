@@ -5,9 +5,9 @@
  * The one clock for what is old, in memory that all workers share.
  *
  * A counter that only grows, slots found by the hash of a name (a key, or
- * what a learned answer is for), and one slot for everything.  Who declares
- * a name to be old takes the counter's next value and writes it into the
- * name's slot.  Whatever is derived from a read remembers the counter from
+ * the URL that a learned answer is for), and one slot for everything.  Who
+ * declares a name to be old takes the counter's next value and writes it into
+ * the name's slot.  Whatever is derived from a read remembers the counter from
  * before that read, and is old for a name when that is less than its slot.
  * Two names in one slot cost a needless look, never a wrong answer.
  *
@@ -55,9 +55,22 @@ ngx_http_sendfile_generations_t *ngx_http_sendfile_generations_create(
     ngx_conf_t *cf, void *tag);
 
 
-/* which slot a name has; the case of letters does not count */
+/*
+ * What a name names, each with slots of its own: clients can have what was
+ * learned for a URL taken back, and that is not to wear out what is known of
+ * keys.
+ */
 
-uint32_t ngx_http_sendfile_generations_slot(ngx_str_t *name);
+typedef enum {
+    NGX_HTTP_SENDFILE_NAME_KEY = 0,
+    NGX_HTTP_SENDFILE_NAME_URL
+} ngx_http_sendfile_name_e;
+
+
+/* which slot a name has; the case of a URL's letters does not count */
+
+uint32_t ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
+    ngx_str_t *name);
 
 /* one more name, or slot, that a read is for */
 
@@ -82,9 +95,7 @@ ngx_atomic_uint_t ngx_http_sendfile_generations_due(
 /* from here on what was read of a name, or of all, is old */
 
 void ngx_http_sendfile_generations_purge(ngx_http_sendfile_generations_t *g,
-    ngx_str_t *name);
-void ngx_http_sendfile_generations_purge_slot(
-    ngx_http_sendfile_generations_t *g, uint32_t slot);
+    ngx_http_sendfile_name_e kind, ngx_str_t *name);
 void ngx_http_sendfile_generations_purge_all(
     ngx_http_sendfile_generations_t *g);
 

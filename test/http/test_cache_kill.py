@@ -13,7 +13,7 @@ import itertools
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,11 +25,12 @@ from lib.cache import (
     ZONE,
     ask,
     make_old,
+    purge,
     purge_all,
     purged,
     said,
 )
-from lib.client import ConnectionClosed
+from lib.client import Connection, ConnectionClosed
 from lib.elf import Elf
 from lib.fake_memcached import Fake, answer, hold
 from lib.files import content
@@ -73,13 +74,6 @@ class Case:
     body: bool = False
 
 
-def _delete(nginx: Nginx, key: str) -> None:
-    response = nginx.request("DELETE", f"/status/cache{key}")
-    # it does not wait for ever for a worker that is stopped with the lock
-    if response.status != 503:
-        purged(response)
-
-
 _turn = itertools.count()
 
 
@@ -93,7 +87,9 @@ def _missing(nginx: Nginx) -> None:
 
 
 def _purge(nginx: Nginx) -> None:
-    _delete(nginx, "/6")
+    purge(nginx, 6)
+    # its body is compared with the file
+    assert nginx.get("/file/6").body == content(6, SIZE)
 
 
 def _scan(nginx: Nginx) -> None:
@@ -102,7 +98,7 @@ def _scan(nginx: Nginx) -> None:
         assert nginx.get(f"/file/{n}").body == content(n, SIZE)
 
 
-# Nothing is purged where a put is waited for: it would be dropped at once.
+# Nothing is purged where a record's put is waited for: what is old is not put.
 CASES = [
     Case("record", ("nsf_shard_put",), _missing),
     Case("negative", ("nsf_shard_put",), _negative),
@@ -253,6 +249,66 @@ def test_killed_with_the_lock(site: Site, case: Case, steps: int) -> None:
         )
         requests.go_on()
     check_cache(nginx)
+
+
+PID = "location = /pid { access_log off; return 200 $pid; }\n"
+
+
+def connection_to(nginx: Nginx, pid: int, opened: ExitStack) -> Connection:
+    """Return a connection to one of the workers."""
+    found: list[Connection] = []
+
+    def another() -> bool:
+        found[:] = [opened.enter_context(nginx.connect())]
+        return found[0].request("GET", "/pid").text == str(pid)
+
+    wait_until(another, what=f"a connection to {pid}")
+    return found[0]
+
+
+@pytest.mark.parametrize("steps", STEPS)
+@pytest.mark.parametrize("key", ["/3", ""], ids=["key", "all"])
+def test_purge_while_the_lock_is_held(site: Site, key: str, steps: int) -> None:
+    """A worker is stopped with the lock: a purge waits for nobody, and holds."""
+    site.variables["WORKERS"] = "2"
+    for n in (3, 4):
+        site.add(n, size=SIZE)
+    site.files.write_id("bb/3.dat", 33, SIZE)
+    make_old(*(site.files.path(f"aa/{n}.dat") for n in (3, 4)))
+    nginx = site.start(
+        f"location /file/ {{ http_sendfile on; %%DIRECT%% {CACHE} {LONG} {BODY} }}"
+        + (PID + STATUS),
+        # the lock is that of all there is
+        ZONE.replace("4m", "256k"),
+    )
+    wait_until(lambda: len(nginx.workers()) == 2, what="both workers")
+    worker, other = nginx.workers()
+    with ExitStack() as opened:
+        mine = connection_to(nginx, worker, opened)
+        others = connection_to(nginx, other, opened)
+        for n in (3, 4):
+            for source in ("lmdb", "cache", "cache"):
+                assert ask(nginx, f"/file/{n}", on=mine).entry.source == source
+        with Tracer(worker) as tracer:
+            mine.send_request("GET", f"/file/{UNKNOWN}")
+            tracer.run_to_function(code_of(site), "nsf_shard_put")
+            tracer.step(steps)
+            site.store.put(3, "bb/3.dat")
+            for _ in range(2):
+                purged(others.request("DELETE", f"/status/cache{key}"))
+                # nobody can keep it now, so each one asks the store
+                got = ask(nginx, "/file/3", on=others)
+                site.assert_file(got.response, 33, SIZE)
+                assert got.said == ("HIT", "lmdb")
+        assert mine.read_response().status == 404
+        for source in ("lmdb", "cache"):
+            for connection in (mine, others)[: 1 if source == "lmdb" else 2]:
+                got = ask(nginx, "/file/3", on=connection)
+                site.assert_file(got.response, 33, SIZE)
+                assert got.entry.source == source
+        wanted = "cache" if key else "lmdb"
+        assert ask(nginx, "/file/4", on=mine).entry.source == wanted
+    assert "was locked by" not in nginx.errors_text()
 
 
 def cpu_ticks(pid: int) -> int:

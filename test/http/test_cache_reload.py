@@ -359,9 +359,9 @@ def test_old_worker_fills(site: Site, fake: Fake, sent: list[Connection]) -> Non
 def test_purge_reaches_an_old_worker(
     site: Site, fake: Fake, sent: list[Connection]
 ) -> None:
-    """A purge that a new worker does drops what an old one is about to fill in."""
+    """After a purge that a new worker does, what an old one brings is not used."""
     nginx, connection = draining(site, fake, sent)
-    assert purge(nginx, 1) == 0
+    purge(nginx, 1)
     fake.script = answer
     fake.release()
     site.assert_file(connection.read_response(), 1)

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from lib.accept import ACCEPT, STATIC, sendfile, use_gateway
-from lib.cache import STATUS, ZONE, Answer, purge, purge_all
+from lib.cache import STATUS, ZONE, Answer, purge, purge_all, purge_url
 from lib.client import Connection, ConnectionClosed, Headers, Response
 from lib.compare import assert_same
 from lib.files import content
@@ -30,6 +30,7 @@ from lib.h2_client import Http2Connection
 from lib.http10 import PeerRequest
 from lib.nginx import Nginx
 from lib.site import Site
+from lib.tls import Certificate
 from lib.wait import wait_until
 
 pytest_plugins = ("lib.gateway_fixtures",)
@@ -1114,7 +1115,9 @@ def test_everything_at_once(site: Site) -> None:
             elif turn % 5 == 2:
                 purge_all(nginx)
             else:
-                purge(nginx, f"%2F{chance.randrange(number)}")
+                n = chance.randrange(number)
+                purge(nginx, n)
+                purge_url(nginx, f"http://localhost/{n}?a")
     finally:
         over.set()
         for thread in threads:
@@ -1877,28 +1880,91 @@ def test_down_behind_an_error_page(site: Site, web: Gateway) -> None:
 # purging
 
 
-def test_purge(site: Site, app: Gateway) -> None:
-    """The key without an ID is the URI; a purge finds it in every scope."""
+def test_purge_by_url(site: Site, app: Gateway) -> None:
+    """What was learned goes by its URL, and no other's answer does."""
     app.script = lambda request: sendfile(write(site), MINUTE)
     nginx = start(site)
-    for uri in ("/a", "/a?b", "/b"):
+    uris = ("/a", "/a?b", "/a?b=%2F&c", "/a%20b", "//a", "/b")
+    for uri in uris:
         assert_learned(nginx, app, uri)
-    assert purge(nginx, "%2Fa") == 2
-    assert [source(nginx, uri) for uri in ("/a", "/a?b", "/b")] == [
-        "app",
-        "app",
-        "learned",
-    ]
-    assert purge(nginx, "%2Fnone") == 0
+    for n, uri in enumerate(uris):
+        purge_url(nginx, f"http://localhost{uri}")
+        for other in uris[n + 1 :]:
+            assert source(nginx, other) == "learned"
+        assert_learned(nginx, app, uri)
+    for none in ("http://localhost/none", "http://localhost/a?", "localhost/a", "/a"):
+        purge_url(nginx, none)
+    purge(nginx, "%2Fa")
+    for uri in uris:
+        assert source(nginx, uri) == "learned"
+
+
+def test_purge_by_url_of_any_host(site: Site, app: Gateway) -> None:
+    """The host is as the client has written it, but for the case of letters."""
+    app.script = lambda request: sendfile(write(site), MINUTE)
+    nginx = start(site)
+    hosts = ("localhost", "localhost:8080", "other.example", "Other.example")
+    for host in hosts:
+        for wanted in ("app", "learned"):
+            assert source(nginx, "/a", {"Host": host}) == wanted
+    purge_url(nginx, "http://localhost:8080/a")
+    purge_url(nginx, "https://localhost/a")
+    purge_url(nginx, "http://other.EXAMPLE/a")
+    found = [source(nginx, "/a", {"Host": host}) for host in hosts]
+    assert found == ["learned", "app", "app", "app"]
+
+
+def test_purge_by_url_of_https(
+    site: Site, app: Gateway, certificate: Certificate
+) -> None:
+    """The scheme is the connection's."""
+    app.script = lambda request: sendfile(write(site), MINUTE)
+    nginx = start(
+        site,
+        "listen 127.0.0.1:%%PORT:tls%% ssl;"
+        f"ssl_certificate {certificate.certificate};"
+        f"ssl_certificate_key {certificate.key};" + SERVER,
+    )
+    context = certificate.client_context()
+    with Connection(nginx.port_of("tls"), context) as connection:
+        for wanted in ("app", "learned"):
+            assert ask(nginx, on=connection).entry.source == wanted
+        purge_url(nginx, "http://localhost/a")
+        assert ask(nginx, on=connection).entry.source == "learned"
+        purge_url(nginx, "https://localhost/a")
+        assert ask(nginx, on=connection).entry.source == "app"
+
+
+def test_purge_by_url_of_http2(site: Site, app: Gateway) -> None:
+    """Where a request has no Host, the host is what it has in its place."""
+    app.script = lambda request: sendfile(write(site), MINUTE)
+    nginx = start(site, site.http2_listen() + SERVER)
+    with nginx.http2("h2") as client:
+
+        def asked() -> bool:
+            before = app.count()
+            assert client.get("/a").status_code == 200
+            return app.count() > before
+
+        assert [asked(), asked()] == [True, False]
+        authority = f"localhost:{nginx.port_of('h2')}"
+        purge_url(nginx, f"https://{authority}/a")
+        assert not asked()
+        purge_url(nginx, f"http://{authority}/a")
+        assert [asked(), asked()] == [True, False]
 
 
 def test_purge_by_id(site: Site, app: Gateway) -> None:
-    """With an ID in the URI it is the key."""
+    """With an ID in the URI it goes by that, whatever else is in the URI."""
     app.script = lambda request: sendfile(write(site), MINUTE)
     nginx = start(site)
-    assert_learned(nginx, app, "/x/297887")
-    assert purge(nginx, 297887) == 1
-    assert source(nginx, "/x/297887") == "app"
+    uris = ("/x/297887", "/y/297887?z", "/x/297888")
+    for uri in uris:
+        assert_learned(nginx, app, uri)
+    purge(nginx, 297887)
+    assert [source(nginx, uri) for uri in uris] == ["app", "app", "learned"]
+    purge_url(nginx, "http://localhost/x/297887")
+    assert [source(nginx, uri) for uri in uris] == ["app", "learned", "learned"]
 
 
 def test_purge_by_key(site: Site, app: Gateway) -> None:
@@ -1909,10 +1975,38 @@ def test_purge_by_key(site: Site, app: Gateway) -> None:
     for host in hosts:
         ask(nginx, "/a?k=1", {"Host": host})
         ask(nginx, "/a?k=2", {"Host": host})
-    assert purge(nginx, 1) == 2
+    purge(nginx, 1)
     for host in hosts:
         assert source(nginx, "/a?k=1", {"Host": host}) == "app"
         assert source(nginx, "/a?k=2", {"Host": host}) == "learned"
+
+
+@pytest.mark.parametrize(
+    "do",
+    [
+        lambda nginx: purge_url(nginx, "doc1"),
+        lambda nginx: purge_url(nginx, "http://localhost/a?d=1"),
+    ],
+    ids=["name", "url-that-taught"],
+)
+def test_purge_by_learn_key(
+    site: Site, app: Gateway, do: Callable[[Nginx], None]
+) -> None:
+    """What http_sendfile_learn_key makes is a name to purge by, too."""
+    app.script = lambda request: sendfile(write(site), MINUTE)
+    nginx = start(site, f"http_sendfile_learn_key doc$arg_d; {SERVER}")
+    for n in (1, 2):
+        for uri, wanted in (("/a", "app"), ("/b", "learned")):
+            assert source(nginx, f"{uri}?d={n}") == wanted
+    for none in ("http://localhost/b?d=1", "http://localhost/a", "doc"):
+        purge_url(nginx, none)
+    purge(nginx, "doc1")
+    assert source(nginx, "/b?d=1") == "learned"
+    do(nginx)
+    for wanted in ("app", "learned"):
+        assert source(nginx, "/b?d=1") == wanted
+    assert source(nginx, "/a?d=1") == "learned"
+    assert source(nginx, "/a?d=2") == "learned"
 
 
 def test_purge_all(site: Site, app: Gateway) -> None:
@@ -1921,12 +2015,19 @@ def test_purge_all(site: Site, app: Gateway) -> None:
     nginx = start(site)
     for uri in ("/a", "/b"):
         assert_learned(nginx, app, uri)
-    assert purge_all(nginx) == 2
+    purge_all(nginx)
     for uri in ("/a", "/b"):
         assert source(nginx, uri) == "app"
 
 
-def test_purged_while_the_application_answers(site: Site, app: Gateway) -> None:
+@pytest.mark.parametrize(
+    "do",
+    [lambda nginx: purge_url(nginx, "http://localhost/a"), purge_all],
+    ids=["url", "all"],
+)
+def test_purged_while_the_application_answers(
+    site: Site, app: Gateway, do: Callable[[Nginx], None]
+) -> None:
     """An answer that was asked for before the purge is not learned after it."""
     path = write(site)
     go = threading.Event()
@@ -1939,7 +2040,7 @@ def test_purged_while_the_application_answers(site: Site, app: Gateway) -> None:
     nginx = start(site)
     try:
         with expire(nginx, app, 1) as connection:
-            purge(nginx, "%2Fa")
+            do(nginx)
             go.set()
             site.assert_file(connection.read_response(), 1, SIZE)
     finally:
@@ -2119,5 +2220,6 @@ def test_status_says_so(site: Site, web: Gateway) -> None:
     web.answers["/a"] = sendfile(write(site), MINUTE)
     nginx = start(site)
     assert_learned(nginx, web)
-    response = nginx.request("DELETE", "/status/cache/%2Fa")
-    assert json.loads(response.body) == {"purged": 1}
+    response = nginx.request("DELETE", "/status/cache?url=http://localhost/a")
+    assert json.loads(response.body) == {"purged": True}
+    assert source(nginx) == "app"

@@ -602,7 +602,7 @@ def cache(site: Site, block: Block) -> None:
         site.assert_file(nginx.get("/file/297887"), 297887)
         assert nginx.logged("/file/297887", count).source == source
     reply = nginx.request("DELETE", "/sendfile-status/cache/297887")
-    assert (reply.status, reply.body) == (200, b'{"purged":1}\n')
+    assert (reply.status, reply.body) == (200, b'{"purged":true}\n')
     site.assert_file(nginx.get("/file/297887"), 297887)
     assert nginx.logged("/file/297887", 4).source == "lmdb"
 

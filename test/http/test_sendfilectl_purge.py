@@ -6,10 +6,12 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from lib.accept import STATIC, sendfile, use_gateway
 from lib.cache import CACHE, STATUS, ZONE, ask, numbered, said
 from lib.nginx import Nginx
 from lib.site import Site
@@ -21,6 +23,10 @@ FILE = f"location /file/ {{ http_sendfile on; {LONG} }}\n"
 BY_HEADER = (
     f"location /file/ {{ http_sendfile on; http_sendfile_key $http_x_key; {LONG} }}\n"
 )
+LEARN = (
+    "location / { http_sendfile_learn on; http_sendfile_cache main;"
+    f" %%ACCEPT%% %%PASS%% }} {STATIC} %%INTERNAL%%"
+)
 TIMEOUT = 60.0
 
 
@@ -30,6 +36,7 @@ def purge(
     code: int = 0,
     stdin: bytes = b"",
     environment: dict[str, str] | None = None,
+    urls: Sequence[str] = (),
 ) -> dict[str, object]:
     """Run ``sendfilectl purge --json`` and return what it says.
 
@@ -39,9 +46,14 @@ def purge(
         code: the exit code that is expected.
         stdin: what the program reads.
         environment: more variables.
+        urls: to purge.
     """
     done = subprocess.run(
-        [sys.executable, "-m", "sendfilectl", "purge", "--json", url, "--", *words],
+        [
+            *(sys.executable, "-m", "sendfilectl", "purge", "--json", url),
+            *(word for one in urls for word in ("--url", one)),
+            *("--", *words),
+        ],
         input=stdin,
         env={**os.environ, **(environment or {})},
         check=False,
@@ -100,10 +112,10 @@ def test_new_record_after_a_purge(site: Site) -> None:
     site.files.write_id("bb/7.dat", 77)
     site.store.put(7, "bb/7.dat")
     site.assert_file(ask(nginx, "/file/7").response, 7)
-    assert purge(status_url(nginx), "7") == {"ok": True, "purged": 1, "keys": 1}
+    assert purge(status_url(nginx), "7") == {"ok": True, "keys": 1}
     site.assert_file(ask(nginx, "/file/7").response, 77)
     assert said(nginx, "/file/8") == ("HIT", "cache")
-    assert purge(status_url(nginx), "9") == {"ok": True, "purged": 0, "keys": 1}
+    assert purge(status_url(nginx), "9") == {"ok": True, "keys": 1}
 
 
 def test_all(site: Site) -> None:
@@ -113,10 +125,62 @@ def test_all(site: Site) -> None:
     for _ in range(2):
         for n in (7, 8, 9):
             ask(nginx, f"/file/{n}")
-    assert purge_all(status_url(nginx)) == {"ok": True, "purged": 3}
-    assert purge_all(status_url(nginx)) == {"ok": True, "purged": 0}
+    for _ in range(2):
+        assert purge_all(status_url(nginx)) == {"ok": True, "all": True}
     assert said(nginx, "/file/7") == ("HIT", "lmdb")
-    assert said(nginx, "/file/8") == ("MISS", "lmdb")
+    for n in (8, 9):
+        assert said(nginx, f"/file/{n}") == ("MISS", "lmdb")
+
+
+URIS = [
+    *(
+        "/a",
+        "/a?b=c&d",
+        "/a%20b%2520",
+        "//a//b?",
+        "/a/./b",
+        "/%e5%86%99",
+        "/a'\"<>\\^`{}",
+    ),
+    *("/a+b;c,d", "/a?b?c", "/a?url=http://b/c&url=d", "/" + "a" * 3000),
+]
+
+
+def test_urls(site: Site) -> None:
+    """What was learned for a URL, whatever bytes it has, and for no other."""
+    app = use_gateway(site)
+    path = site.files.write_id("aa/7.dat", 7)
+    app.script = lambda request: sendfile(path, ("X-Accel-Expires", "60"))
+    nginx = site.start(LEARN + STATUS, http=ZONE)
+
+    def ask_all() -> list[str]:
+        before = app.count()
+        for uri in URIS:
+            site.assert_file(nginx.get(uri), 7)
+        return [request.target for request in app.requests[before:]]
+
+    assert ask_all() == URIS
+    assert ask_all() == []
+    some, others = URIS[::2], URIS[1::2]
+    base = "http://localhost"
+    found = purge(status_url(nginx), urls=[f"{base}{uri}" for uri in some])
+    assert found == {"ok": True, "urls": len(some)}
+    assert ask_all() == some
+    lines = "".join(f"{base}{uri}\n" for uri in others).encode()
+    found = purge(status_url(nginx), urls=["-"], stdin=lines)
+    assert found == {"ok": True, "urls": len(others)}
+    assert ask_all() == others
+
+
+def test_url_that_no_request_line_can_have(site: Site) -> None:
+    """It fails alone, and the next one is purged."""
+    nginx = site.start(FILE + STATUS, http=ZONE)
+    assert said(nginx, "/file/7") == ("MISS", "lmdb")
+    urls = ["http://localhost/" + "a" * 9000, "http://localhost/b"]
+    found = purge(status_url(nginx), urls=urls, code=1)
+    assert (found["urls"], found["failed"]) == (1, 1)
+    assert "large_client_header_buffers" in str(found["errors"])
+    assert said(nginx, "/file/7") == ("NEGATIVE", "cache")
 
 
 def test_any_key(site: Site) -> None:
@@ -141,7 +205,7 @@ def test_any_key(site: Site) -> None:
         for key in keys:
             assert source(nginx, key) == wanted
     found = purge(status_url(nginx), *keys)
-    assert found == {"ok": True, "purged": len(keys), "keys": len(keys)}
+    assert found == {"ok": True, "keys": len(keys)}
     for key in keys:
         assert source(nginx, key) == "lmdb", key
 
@@ -153,7 +217,7 @@ def test_keys_that_nginx_would_look_for_elsewhere(site: Site) -> None:
     )
     keys = ["../..", "../../app", "a/../../../app", ".//..//../app"]
     found = purge(status_url(nginx), *keys, code=1)
-    assert (found["purged"], found["keys"], found["failed"]) == (0, 0, len(keys))
+    assert (found["keys"], found["failed"]) == (0, len(keys))
     assert not site.app.requests
     # why they are refused
     assert nginx.request("DELETE", "/status/cache/%2E%2E%2F%2E%2E%2Fapp").status == 200
@@ -165,11 +229,15 @@ def test_list_over_more_than_one_connection(site: Site) -> None:
     nginx = site.start(
         "keepalive_requests 100;" + FILE + STATUS + "%%INTERNAL%%", http=ZONE
     )
-    for n in (1, 250, 999):
-        ask(nginx, f"/file/{n}")
+    some = (1, 250, 999)
+    for n in some:
+        for wanted in ("lmdb", "cache"):
+            assert ask(nginx, f"/file/{n}").entry.source == wanted
     lines = b"".join(b"%d\n" % n for n in range(1000))
     found = purge(status_url(nginx), "-", stdin=lines)
-    assert found == {"ok": True, "purged": 3, "keys": 1000}
+    assert found == {"ok": True, "keys": 1000}
+    for n in some:
+        assert said(nginx, f"/file/{n}") == ("MISS", "lmdb")
 
 
 def test_idle_connection_that_nginx_closes(site: Site) -> None:
@@ -193,7 +261,9 @@ def test_idle_connection_that_nginx_closes(site: Site) -> None:
         assert nginx.logged("/status/cache/1").code == 200
         wait_until(lambda: closed_by(nginx.port), what="nginx to close it")
         output, _ = process.communicate(b"2\n", TIMEOUT)
-    assert json.loads(output) == {"ok": True, "purged": 2, "keys": 2}
+    assert json.loads(output) == {"ok": True, "keys": 2}
+    for n in (1, 2):
+        assert said(nginx, f"/file/{n}") == ("MISS", "lmdb")
 
 
 @pytest.mark.parametrize(
@@ -238,8 +308,9 @@ def test_user_and_password(site: Site) -> None:
         http=ZONE,
     )
     ask(nginx, "/file/7")
-    url = status_url(nginx)
-    assert purge(url.replace("//", "//me:s%40cret@"), "7")["purged"] == 1
+    url = status_url(nginx).replace("//", "//me:s%40cret@")
+    assert purge(url, "7") == {"ok": True, "keys": 1}
+    assert said(nginx, "/file/7") == ("MISS", "lmdb")
 
 
 def test_unix_socket(site: Site) -> None:
@@ -251,7 +322,8 @@ def test_unix_socket(site: Site) -> None:
     )
     ask(nginx, "/file/7")
     url = f"http+unix://{str(path).replace('/', '%2F')}/status"
-    assert purge(url, "7", "8") == {"ok": True, "purged": 1, "keys": 2}
+    assert purge(url, "7", "8") == {"ok": True, "keys": 2}
+    assert said(nginx, "/file/7") == ("MISS", "lmdb")
 
 
 def test_tls(site: Site, certificate: Certificate) -> None:
@@ -266,7 +338,8 @@ def test_tls(site: Site, certificate: Certificate) -> None:
     name = f"localhost:{nginx.port_of('tls')}/status"
     trusting = {"SSL_CERT_FILE": str(certificate.certificate)}
     found = purge(f"https://{name}", "7", "8", environment=trusting)
-    assert found == {"ok": True, "purged": 1, "keys": 2}
+    assert found == {"ok": True, "keys": 2}
+    assert said(nginx, "/file/7") == ("MISS", "lmdb")
     text = str(purge(f"http://{name}", "7", code=1)["error"])
     assert "write https://" in text
     text = str(purge(status_url(nginx).replace("http", "https"), "7", code=1)["error"])

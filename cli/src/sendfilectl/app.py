@@ -818,6 +818,14 @@ def purge(
         Optional[list[str]],
         typer.Argument(metavar="ID...", help="- is stdin.", show_default=False),
     ] = None,
+    urls: Annotated[
+        Optional[list[str]],
+        typer.Option(
+            "--url",
+            metavar="URL",
+            help="What was learned for a URL, in place of IDs; repeatable, - is stdin.",
+        ),
+    ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that it has.")] = False,
     from_: Annotated[
         Optional[str],
@@ -827,53 +835,56 @@ def purge(
     timeout: HttpTimeoutOpt = 5.0,
     json: JsonOpt = False,
 ) -> None:
-    """Let nginx forget what its cache has for some IDs, or for all.
+    """Let nginx forget what its cache has for some IDs or URLs, or for all.
 
-    The stores are not touched: the next request for an ID asks them. Prints
-    how many entries were dropped; that there was none is no failure. A bad ID
-    is reported and passed over; the exit code is then 1.
+    The stores are not touched: the next request for an ID asks them. What was
+    learned from the application goes with the ID that it was learned by, or
+    with --url by the URL, as clients ask for it. That there was nothing to
+    forget is no failure. A bad ID or URL is reported and passed over; the exit
+    code is then 1.
 
-    The URL may be https://, with user:password@ before the host, or
-    http+unix://%2Frun%2Fnginx.sock/location for a unix socket.
+    The location's URL may be https://, with user:password@ before the host,
+    or http+unix://%2Frun%2Fnginx.sock/location for a unix socket.
 
     \b
     Examples:
       sendfilectl purge http://127.0.0.1:8080/sendfile-status 297887
       sendfilectl purge http://127.0.0.1:8080/sendfile-status --all
+      sendfilectl purge http://127.0.0.1:8080/sendfile-status
+          --url https://www.example.com/report?year=2024
       psql -Atc "select id from files where changed" |
           sendfilectl purge http://127.0.0.1:8080/sendfile-status -
     """
     from sendfilectl.purge import (
         Purged,
         Purger,
-        entries,
         parse_status_url,
-        purge_ids,
         purge_lines,
+        purge_names,
     )
 
     out = Output(json)
     where = parse_status_url(url)
-    words = ids or []
-    if words == ["-"] and from_ is None:
+    words, kinds = [*(ids or []), *(urls or [])], bool(ids) + bool(urls)
+    if kinds + everything + (from_ is not None) != 1:
+        raise UsageError("write either IDs, or --url URL, or --all, or --from FILE")
+    if words == ["-"]:
         words, from_ = [], "-"
-    if bool(words) + everything + (from_ is not None) != 1:
-        raise UsageError("write either IDs, or --all, or --from FILE")
-    done = Purged()
+    done = Purged(urls=bool(urls))
     if everything:
         out.on_interrupt(lambda: "all was purged, or nothing", dict, failure=False)
     else:
         out.on_interrupt(done.text, done.document, failure=len(words) != 1)
     with closing(Purger(where, connect_timeout, timeout, out.warn)) as purger:
         if everything:
-            purged = purger.all()
-            out.result({"ok": True, "purged": purged}, f"purged {entries(purged)}")
+            purger.all()
+            out.result({"ok": True, "all": True}, "purged everything")
             return
         if from_ is not None:
             with source(from_) as src:
                 purge_lines(purger, src, out, done)
         else:
-            purge_ids(purger, [os.fsencode(word) for word in words], out, done)
+            purge_names(purger, [os.fsencode(word) for word in words], out, done)
     ok = not done.failed
     out.result({"ok": ok, **done.document()}, done.text())
     if not ok:

@@ -1,8 +1,9 @@
-"""purge: nginx forgets what its cache has for some keys, or for all.
+"""purge: what nginx's cache has is old, for some keys, for some URLs, or all of it.
 
 The server's side is the directive http_sendfile_status with ``write``:
-``DELETE <location>/cache/KEY`` and ``DELETE <location>/cache`` are answered
-with 200 and ``{"purged":N}``, N being the number of entries dropped.
+``DELETE <location>/cache/KEY``, ``DELETE <location>/cache?url=URL`` and
+``DELETE <location>/cache`` are answered with 200 and ``{"purged":true}``,
+whether or not there was anything.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ _MAX_ANSWER = 65536
 _MAX_ERRORS = 1_000
 
 _WRITE = "write http://host[:port]/location, that of http_sendfile_status"
+
+_WEB = re.compile(r"https?://", re.IGNORECASE)
+_WRITE_WHOLE = (
+    "write all of it, as clients ask for it, such as http://www.example.com/file/7"
+)
 
 
 @dataclass(frozen=True)
@@ -146,8 +152,8 @@ def _basic(user: str) -> str:
     return f"Basic {credentials.decode('ascii')}"
 
 
-def encode_key(key: bytes) -> str:
-    """A key as one segment of a URL's path, which nginx decodes to just its bytes.
+def key_path(key: bytes) -> str:
+    """Where below the location a key is purged; nginx decodes it to just its bytes.
 
     Raises:
         Refused: it can be no key, or nginx would look for it elsewhere.
@@ -166,7 +172,56 @@ def encode_key(key: bytes) -> str:
                 "the '..' in the ID leads out of the location, where nginx does not "
                 "find it: purge all with --all"
             )
-    return quote(key, safe="").replace(".", "%2E")
+    return f"/cache/{quote(key, safe='').replace('.', '%2E')}"
+
+
+def looks_like_url(key: bytes) -> bool:
+    """Whether a key may have been meant as the URL of a learned answer."""
+    return _WEB.match(os.fsdecode(key)) is not None
+
+
+def url_path(url: bytes) -> str:
+    """Where below the location what was learned for a URL is purged.
+
+    Its bytes stay as they are: an answer is known by what the client has sent.
+
+    Raises:
+        Refused: no client sends that, with what to write instead.
+    """
+    text = os.fsdecode(url)
+    if not text:
+        raise Refused(f"the URL is empty: {_WRITE_WHOLE}")
+    if _CONTROL.search(text):
+        raise Refused(
+            "the URL holds a space or a control byte: write it percent-encoded, as "
+            "clients do, such as %20"
+        )
+    match = _WEB.match(text)
+    if match is None:
+        raise Refused(f"the URL has no http:// or https:// before it: {_WRITE_WHOLE}")
+    if "#" in text:
+        raise Refused(
+            "the URL has a '#': leave it and the rest away, no client sends them"
+        )
+    scheme, rest = text[: match.end()], text[match.end() :]
+    authority = re.split("[/?]", rest, maxsplit=1)[0]
+    target = rest[len(authority) :]
+    if "@" in authority:
+        raise Refused(
+            "the URL has an '@' before its path: leave the user and the password away"
+        )
+    found = _AUTHORITY.fullmatch(authority)
+    if found is None or not found[1]:
+        raise Refused(f"the URL has no good host: {_WRITE_WHOLE}")
+    try:
+        # as in the header Host
+        authority = authority.encode("idna").decode("ascii")
+    except UnicodeError:
+        raise Refused(f"the URL has no good host: {_WRITE_WHOLE}") from None
+    if not target.startswith("/"):
+        target = f"/{target}"
+    url = os.fsencode(f"{scheme}{authority}{target}")
+    return f"/cache?url={quote(url, safe='')}"
 
 
 class _Http(http.client.HTTPConnection):
@@ -229,29 +284,32 @@ class Purger:
         if url.authorization is not None:
             self._headers["Authorization"] = url.authorization
 
-    def key(self, key: bytes) -> int:
+    def key(self, key: bytes) -> None:
         """Purges a key.
-
-        Returns:
-            How many entries there were.
 
         Raises:
             Refused: the key is none, here or for nginx.
             CtlError: there is no use in going on.
         """
-        return self._delete(f"/cache/{encode_key(key)}")
+        self._delete(key_path(key))
 
-    def all(self) -> int:
+    def url(self, url: bytes) -> None:
+        """Purges what was learned for a URL.
+
+        Raises:
+            Refused: it is none, here or for nginx.
+            CtlError: there is no use in going on.
+        """
+        self._delete(url_path(url))
+
+    def all(self) -> None:
         """Purges everything.
-
-        Returns:
-            How many entries there were.
 
         Raises:
             CtlError: it was not done.
         """
         try:
-            return self._delete("/cache")
+            self._delete("/cache")
         except Refused as error:
             raise CtlError(str(error)) from None
 
@@ -259,11 +317,13 @@ class Purger:
         """Closes the connection."""
         self._http.close()
 
-    def _delete(self, path: str) -> int:
+    def _delete(self, path: str) -> None:
+        """Sends a request, once more if the connection was closed meanwhile."""
         while True:
             reused = self._http.sock is not None
             try:
-                return self._exchange(path)
+                self._exchange(path)
+                return
             except (ConnectionError, ssl.SSLEOFError) as error:
                 # an idle connection may be closed at any time; to purge twice
                 # is as good as once
@@ -279,7 +339,7 @@ class Purger:
             except (OSError, http.client.HTTPException) as error:
                 raise CtlError(f"{self._url.text}: {_reason(error)}") from None
 
-    def _exchange(self, path: str) -> int:
+    def _exchange(self, path: str) -> None:
         self._http.request("DELETE", self._url.path + path, headers=self._headers)
         with self._http.getresponse() as response:
             body = b""
@@ -291,14 +351,19 @@ class Purger:
             elif response.length:
                 raise http.client.IncompleteRead(body, response.length)
         found = _object(body)
-        purged = found.get("purged")
-        if (
-            response.status == HTTPStatus.OK
-            and isinstance(purged, int)
-            and not isinstance(purged, bool)
-            and purged >= 0
-        ):
-            return purged
+        if response.status == HTTPStatus.OK:
+            purged = found.get("purged")
+            if purged is True:
+                return
+            # an older module says how many entries there were
+            if isinstance(purged, int) and purged is not False and purged >= 0:
+                if "?" in path:
+                    raise CtlError(
+                        f"{self._url.text}: the module of this nginx is an older one, "
+                        "which does not purge by a URL and has purged everything: "
+                        "install the new one"
+                    )
+                return
         said = found.get("error")
         raise self._failure(
             path, response, body, said if isinstance(said, str) else None
@@ -327,12 +392,17 @@ class Purger:
             text += f" {_printable(response.reason)}"
         hint = _HINTS.get(status)
         if status == HTTPStatus.OK:
-            hint = f'but not {{"purged":N}}: is it no http_sendfile_status? {_WRITE}'
+            hint = f'but not {{"purged":true}}: is it no http_sendfile_status? {_WRITE}'
         elif status == HTTPStatus.BAD_REQUEST:
             if said is not None:
                 return Refused(text)
             if b"plain HTTP request was sent to HTTPS port" in body:
                 hint = "write https://"
+        elif status == HTTPStatus.REQUEST_URI_TOO_LONG:
+            return Refused(
+                f"{text}: it is longer than a line of large_client_header_buffers "
+                "there: purge the ID, or all with --all"
+            )
         elif 300 <= status < 400:
             target = response.headers.get("Location", "").removesuffix(path)
             hint = f"write the URL that it leads to, {_printable(target) or 'another'}"
@@ -385,26 +455,28 @@ class Purged:
     """What was done.
 
     Attributes:
-        purged: entries that were dropped.
-        keys: IDs that were purged, whether or not there were entries.
-        failed: IDs that were not.
+        urls: whether it is URLs, and not IDs, that are purged.
+        done: how many were, whether or not there was anything.
+        failed: how many were not.
         errors: the first thousand of these.
+        hinted: that an ID looks like a URL has been said.
     """
 
-    purged: int = 0
-    keys: int = 0
+    urls: bool = False
+    done: int = 0
     failed: int = 0
     errors: list[dict[str, object]] = field(default_factory=list)
+    hinted: bool = False
 
     def fail(self, where: dict[str, object], reason: str) -> None:
-        """Counts a key that was not purged."""
+        """Counts one that was not purged."""
         self.failed += 1
         if len(self.errors) < _MAX_ERRORS:
             self.errors.append({**where, "error": reason})
 
     def document(self) -> dict[str, object]:
         """For JSON output."""
-        found: dict[str, object] = {"purged": self.purged, "keys": self.keys}
+        found: dict[str, object] = {"urls" if self.urls else "keys": self.done}
         if self.failed:
             found["failed"] = self.failed
             found["errors"] = self.errors
@@ -412,60 +484,69 @@ class Purged:
 
     def text(self) -> str:
         """In words."""
-        keys = "1 ID" if self.keys == 1 else f"{self.keys} IDs"
-        text = f"purged {entries(self.purged)} of {keys}"
+        what = "URL" if self.urls else "ID"
+        text = f"purged {self.done} {what}{'' if self.done == 1 else 's'}"
         return f"{text}, {self.failed} not" if self.failed else text
 
 
-def entries(number: int) -> str:
-    """So many entries, in words."""
-    return "1 entry" if number == 1 else f"{number} entries"
-
-
-def purge_ids(purger: Purger, keys: Sequence[bytes], out: Output, done: Purged) -> None:
-    """Purges some keys. A bad one is reported and passed over.
+def purge_names(
+    purger: Purger, names: Sequence[bytes], out: Output, done: Purged
+) -> None:
+    """Purges some IDs or URLs. A bad one is reported and passed over.
 
     Args:
         purger: of the nginx.
-        keys: which.
-        out: for bad keys and progress.
-        done: is kept up to date all the time.
+        names: which.
+        out: for bad ones and progress.
+        done: says what they are, and is kept up to date all the time.
 
     Raises:
         CtlError: there is no use in going on.
     """
-    with out.progress("purging", len(keys)) as progress:
-        for key in keys:
+    with out.progress("purging", len(names)) as progress:
+        for name in names:
             try:
-                done.purged += purger.key(key)
-                done.keys += 1
+                _purge(purger, name, out, done)
             except Refused as error:
-                done.fail({"id": show(key)}, str(error))
-                out.warn(f"{show(key)}: {error}")
-            progress(done.keys + done.failed)
+                done.fail({"url" if done.urls else "id": show(name)}, str(error))
+                out.warn(f"{show(name)}: {error}")
+            progress(done.done + done.failed)
 
 
 def purge_lines(purger: Purger, src: Source, out: Output, done: Purged) -> None:
-    """Purges the keys of a file, one on each line; blank lines are none.
+    """Purges the IDs or URLs of a file, one on each line; blank lines are none.
 
     Args:
         purger: of the nginx.
         src: the file.
         out: for bad lines, each with file and line number, and progress.
-        done: is kept up to date all the time.
+        done: says what they are, and is kept up to date all the time.
 
     Raises:
         CtlError: the file cannot be read, or there is no use in going on.
     """
     lines = Lines(src.file)
     with out.progress("purging", src.size, size=True) as progress:
-        for key in lines:
-            if not key or key.isspace():
+        for name in lines:
+            if not name or name.isspace():
                 continue
             try:
-                done.purged += purger.key(key)
-                done.keys += 1
+                _purge(purger, name, out, done)
             except Refused as error:
                 done.fail({"line": lines.number}, str(error))
                 out.note(f"{src.label}:{lines.number}: {error}")
             progress(lines.bytes)
+
+
+def _purge(purger: Purger, name: bytes, out: Output, done: Purged) -> None:
+    if done.urls:
+        purger.url(name)
+    else:
+        if not done.hinted and looks_like_url(name):
+            done.hinted = True
+            out.warn(
+                f"{show(name)} is purged as an ID: for what was learned for a URL "
+                "write --url before it"
+            )
+        purger.key(name)
+    done.done += 1

@@ -36,8 +36,10 @@ module NgxSendfile
       found
     end
 
-    def purge(id)
-      @purger.purge(key(id))
+    def purge(id = nil, url: nil)
+      raise InvalidOption, 'purge is given an ID and a URL: write the one or the other' unless id.nil? || url.nil?
+
+      url.nil? ? @purger.purge(key(id)) : @purger.purge_url(url)
       true
     end
 

@@ -5,6 +5,10 @@ require 'net/http'
 module NgxSendfile
   # Makes each nginx forget what its cache has: http_sendfile_status write.
   class Purger
+    # without a user, a fragment, spaces
+    LEARNED = %r{\A(?<base>https?://[^\x00-\x20\x7f/?\#@:][^\x00-\x20\x7f/?\#@]*)
+                 (?<target>(?:[/?][^\x00-\x20\x7f\#]*)?)\z}inx
+
     def initialize(config)
       @urls = config.purge_url
       @timeout = config.purge_timeout
@@ -21,11 +25,26 @@ module NgxSendfile
       delete("/cache/#{encode(key)}")
     end
 
+    def purge_url(url)
+      delete("/cache?url=#{encode(learned_url(url))}")
+    end
+
     def purge_all
       delete('/cache')
     end
 
     private
+
+    # An answer is known by the URL's bytes; no client sends what is refused here.
+    def learned_url(url)
+      text = Text.bytes(url)
+      match = LEARNED.match(text)
+      return "#{match[:base]}#{'/' unless match[:target].start_with?('/')}#{match[:target]}" if match
+
+      shown = Text.show(url.to_s.sub(%r{//[^/]*@}, '//'))
+      raise InvalidOption, "url #{shown} is none that a client asks for: write all of it, " \
+                           'such as "https://www.example.com/documents/7"'
+    end
 
     # All are asked, also if one has failed.
     def delete(path)

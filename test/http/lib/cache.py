@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from .client import Connection, Headers, Response
 from .nginx import LogEntry, Nginx
@@ -129,35 +130,42 @@ def replace(path: Path, data: bytes, old: bool = False) -> None:
 # purging
 
 
-def purged(response: Response) -> int:
-    """Return the number that the answer to a purge says.
+def purged(response: Response) -> None:
+    """Check that a response is the answer to a purge.
 
     Raises:
         AssertionError: it is another answer.
     """
     assert response.status == 200, response
     assert response.header("Content-Type") == "application/json"
-    said_ = json.loads(response.body)
-    assert list(said_) == ["purged"], said_
-    number = said_["purged"]
-    assert isinstance(number, int)
-    return number
+    assert json.loads(response.body) == {"purged": True}
 
 
-def purge(nginx: Nginx, key: str | int, status: str = "/status") -> int:
-    """Purge a key and return how many entries it had.
+def purge(nginx: Nginx, key: str | int, status: str = "/status") -> None:
+    """Purge a key.
 
     Args:
         nginx: to ask.
         key: percent-encoded as it has to be.
         status: the status location.
     """
-    return purged(nginx.request("DELETE", f"{status}/cache/{key}"))
+    purged(nginx.request("DELETE", f"{status}/cache/{key}"))
 
 
-def purge_all(nginx: Nginx, status: str = "/status") -> int:
-    """Purge all and return how many entries there were."""
-    return purged(nginx.request("DELETE", f"{status}/cache"))
+def purge_url(nginx: Nginx, url: str, status: str = "/status") -> None:
+    """Purge what was learned for a URL.
+
+    Args:
+        nginx: to ask.
+        url: as a client has sent it.
+        status: the status location.
+    """
+    purged(nginx.request("DELETE", f"{status}/cache?url={quote(url, safe='')}"))
+
+
+def purge_all(nginx: Nginx, status: str = "/status") -> None:
+    """Purge all."""
+    purged(nginx.request("DELETE", f"{status}/cache"))
 
 
 # system calls
@@ -226,15 +234,19 @@ def slowed(
         yield
 
 
+def is_held_up(pid: int) -> bool:
+    """Tell whether a process is stopped at a system call, if but for a moment."""
+    stat = Path(f"/proc/{pid}/stat").read_text()
+    return stat.rpartition(")")[2].split()[0] == "t"
+
+
 def wait_until_held_up(pid: int) -> None:
     """Wait until a process is held up by ``slowed``."""
-    stat = Path(f"/proc/{pid}/stat")
     seen = [0]
 
     def held_up() -> bool:
         # strace stops it at each call, but for a moment only
-        traced = stat.read_text().rpartition(")")[2].split()[0] == "t"
-        seen[0] = seen[0] + 1 if traced else 0
+        seen[0] = seen[0] + 1 if is_held_up(pid) else 0
         return seen[0] >= 5
 
     wait_until(held_up, what=f"{pid} to be held up")
