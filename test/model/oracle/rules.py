@@ -798,7 +798,7 @@ class Model:
             purged = self._purged_since(sent, {key})
             if not records:
                 return True
-            before = Record(None, -1, ALWAYS, records[0].made)
+            before = Record(None, -1, ALWAYS, records[0].made, swapped=True)
             none = [before, *(r for r in records if r.path is None)]
             if self._usable(sent, lookup, key, none, purged, negative):
                 return True
