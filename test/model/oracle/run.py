@@ -9,6 +9,8 @@ import random
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
 
 from lib.client import ConnectionClosed
@@ -59,6 +61,24 @@ def run_case(task: Task) -> tuple[int, Outcome]:
         return task.number, Outcome(wrong=[text])
 
 
+def run_cases(tasks: list[Task], workers: int) -> Iterator[tuple[int, Outcome]]:
+    """Run cases, some at a time, and give what comes of them.
+
+    Args:
+        tasks: is emptied by and by.
+        workers: how many at a time.
+    """
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, max_tasks_per_child=20) as pool:
+        running: set[Future[tuple[int, Outcome]]] = set()
+        while tasks or running:
+            while tasks and len(running) < workers:
+                running.add(pool.submit(run_case, tasks.pop(0)))
+            done, running = wait(running, return_when=FIRST_COMPLETED)
+            for future in done:
+                yield future.result()
+
+
 def main(arguments: list[str]) -> int:
     """Run the command line and return the exit status."""
     parser = argparse.ArgumentParser(prog="test/model")
@@ -82,21 +102,19 @@ def main(arguments: list[str]) -> int:
     start = time.monotonic()
     requests = wrong = right = 0
     kinds: Counter[str] = Counter()
-    with multiprocessing.get_context("spawn").Pool(
-        options.workers, maxtasksperchild=20
-    ) as pool:
-        for number, outcome in pool.imap_unordered(run_case, tasks):
-            requests += outcome.requests
-            kinds.update(outcome.kinds)
-            if outcome.wrong:
-                wrong += 1
-                print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
-                print("\n".join(outcome.wrong), flush=True)
-                if options.first:
-                    break
-            else:
-                right += 1
+    for number, outcome in run_cases(tasks, options.workers):
+        requests += outcome.requests
+        kinds.update(outcome.kinds)
+        if not outcome.wrong:
+            right += 1
+            continue
+        wrong += 1
+        if options.first:
+            # those that run come to their end
+            tasks.clear()
+        print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
+        print("\n".join(outcome.wrong), flush=True)
     took = time.monotonic() - start
     print(f"\n{requests} requests in {took:.0f} s: {dict(kinds.most_common())}")
-    print(f"model: {right} right, {wrong} wrong, of {len(tasks)} cases (seed {seed})")
+    print(f"model: {right} right, {wrong} wrong, of {len(numbers)} cases (seed {seed})")
     return 1 if wrong else 0
