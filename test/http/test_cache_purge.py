@@ -212,22 +212,31 @@ def test_purge_in_a_zone_of_any_size(site: Site, size: str) -> None:
         http=f"http_sendfile_cache_zone main:{size};",
     )
 
-    def check(even: str, odd: str) -> None:
+    def asked() -> list[int]:
+        """Ask for all, and return those that the store was asked for."""
+        found = []
         with nginx.connect() as connection:
             for n in range(number):
                 response = connection.request("GET", f"/file/{n}")
                 site.assert_file(response, 1)
-                assert response.header("X-Source") == (odd if n % 2 else even), n
+                source = response.header("X-Source")
+                assert source in ("lmdb", "cache")
+                if source == "lmdb":
+                    found.append(n)
+        return found
 
-    check("lmdb", "lmdb")
-    check("cache", "cache")
+    assert asked() == list(range(number))
+    assert asked() == []
     with nginx.connect() as connection:
         for n in range(0, number, 2):
             purged(connection.request("DELETE", f"/status/cache/{n}"))
-    check("lmdb", "cache")
-    check("cache", "cache")
+    found = asked()
+    assert [n for n in found if n % 2 == 0] == list(range(0, number, 2))
+    # a few of the others have the place of a purged one in the clock
+    assert sum(n % 2 for n in found) < number // 2 // 10
+    assert asked() == []
     purge_all(nginx)
-    check("lmdb", "lmdb")
+    assert asked() == list(range(number))
 
 
 # keys
@@ -269,16 +278,13 @@ KEYS = [
     "cache",
     "cache/1",
     "x" * 250,
-    "%" * 250,
+    "%#" * 125,
 ]
 
 
 @pytest.mark.parametrize("key", KEYS)
 def test_odd_keys(site: Site, key: str) -> None:
-    """Any key is purged if it is percent-encoded; and no other is.
-
-    Letters count as the same in both cases: such another may be asked for anew.
-    """
+    """Any key is purged if it is percent-encoded; and no other is."""
     site.files.write_id("aa/7.dat", 7)
     others = ["b", "a", "A", "aa", "1", "%2f", "41", "a%2Fb", key[1:], key[:-1]]
     keys = [k for k in dict.fromkeys([key, *others]) if k]
@@ -306,8 +312,7 @@ def test_odd_keys(site: Site, key: str) -> None:
     assert source(key) == "lmdb"
     assert source(key) == "cache"
     for k in keys[1:]:
-        if k.lower() != key.lower():
-            assert source(k) == "cache", k
+        assert source(k) == "cache", k
 
 
 @pytest.mark.parametrize(
