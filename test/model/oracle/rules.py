@@ -443,7 +443,8 @@ class Model:
     def _same(self, sent: Sent, key: str, role: str) -> Iterator[Sent]:
         """Give the other requests for the same learn key and place."""
         for other in self._by_route[sent.route]:
-            if other is sent or other.who.listener != sent.who.listener:
+            where = (other.who.listener, other.who.server)
+            if other is sent or where != (sent.who.listener, sent.who.server):
                 continue
             for place in self._place(self.routes(other), role):
                 if place.learn_key(other.who, other.target) == key:
