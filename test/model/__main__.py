@@ -4,8 +4,8 @@ usage: build/venv/bin/python test/model [--requests N] [--seed S] [--case K]
            [--workers W] [--kinds plain,ifs,... | guides] [--first]
 
 A case is one nginx with a random configuration. ``--seed`` and ``--case``
-repeat one. ``--first`` ends with the first that is wrong. Which nginx is under test is said as for test/http: NGX_FLAVOUR,
-NGX_BINARY, NGX_MODULE.
+repeat one; ``--first`` ends with the first that is wrong. Which nginx is under
+test is said as for test/http: NGX_FLAVOUR, NGX_BINARY, NGX_MODULE.
 """
 
 from __future__ import annotations

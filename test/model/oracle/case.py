@@ -197,7 +197,11 @@ class Case:
         self.world = World(
             self.name, Stored(root, self._chance("files")), self._chance("world")
         )
-        self.apps: dict[tuple[str, str], Application] = {}
+        # each application has two processes, and nginx asks the other one
+        # where the first dies
+        self.several = self.chance.random() < 0.3
+        self.upstreams: dict[str, str] = {}
+        self.apps: dict[tuple[str, str, str], Application] = {}
         self.stores: dict[str, Store] = {}
         self.lookups: dict[str, str] = {}
         self.closing: list[Memcached] = []
@@ -210,12 +214,26 @@ class Case:
 
     # what there is
 
-    def _passes(self, role: str, protocol: str) -> str:
-        key = (role, protocol)
+    def _app(self, role: str, protocol: str, name: str) -> Application:
+        """Return an application, made if need be."""
+        key = (role, protocol, name)
         if key not in self.apps:
-            chance = self._chance(f"{role}/{protocol}")
+            chance = self._chance("/".join(key))
             self.apps[key] = Application(self.world, role, protocol, chance)
-        return self.apps[key].gateway.passes()
+        return self.apps[key]
+
+    def _passes(self, role: str, protocol: str) -> str:
+        gateway = self._app(role, protocol, "").gateway
+        if not self.several:
+            return gateway.passes()
+        other = self._app(role, protocol, "other").gateway
+        name = f"{role}_{protocol}"
+        servers = " ".join(
+            f"server {address} max_fails=0;"
+            for address in (gateway.address, other.address)
+        )
+        self.upstreams[name] = f"upstream {name} {{ {servers} }}"
+        return gateway.passes(name)
 
     def _make_stores(self) -> list[str]:
         """Make the stores, and return their blocks."""
@@ -253,7 +271,7 @@ class Case:
         extra: bool,
     ) -> str:
         inner = "\n".join(r.server for r in routes)
-        parts = [*blocks, *(r.http for r in routes)]
+        parts = [*self.upstreams.values(), *blocks, *(r.http for r in routes)]
         # maps and the like stand once
         texts = [s.text(inner) for s in servers]
         if extra:

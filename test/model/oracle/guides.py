@@ -132,12 +132,11 @@ class GuideCase(Case):
 
     def _adapt(self, text: str) -> str:
         """Put our applications and files in the place of the guide's."""
-        self._passes("main", "http")
-        text = text.replace("%%APP%%", self.apps["main", "http"].gateway.address)
+        app = self._app("main", "http", "")
+        text = text.replace("%%APP%%", app.gateway.address)
         for protocol in ("fastcgi", "uwsgi"):
             if f"{protocol}_pass" in text:
-                self._passes("main", protocol)
-                address = self.apps["main", protocol].gateway.address
+                address = self._app("main", protocol, "").gateway.address
                 more = f"{protocol}_param DOCUMENT_URI $uri;"
                 text = re.sub(
                     rf"{protocol}_pass\s+[^;]+;",
