@@ -42,18 +42,25 @@ ngx_http_sendfile_learn_key(ngx_http_request_t *r,
 
     key = &learn->key;
 
-    rc = slcf->learn_key ? ngx_http_complex_value(r, slcf->learn_key, key)
-                         : ngx_http_sendfile_learn_join(r, &host, key);
-
-    if (rc != NGX_OK) {
-        return NGX_ERROR;
-    }
+    /* first the ID: it is what $sendfile_id and $sendfile_key say in a key */
 
     if (ngx_http_sendfile_learn_id(r, ctx, slcf, &learn->id) != NGX_OK
+        || ngx_http_sendfile_learn_join(r, &host, key) != NGX_OK
         || ngx_http_sendfile_learn_scope(r, slcf, &host, &learn->name.scope)
            != NGX_OK)
     {
         return NGX_ERROR;
+    }
+
+    if (slcf->learn_key) {
+
+        /* a purge of the URL is a purge of what would answer it */
+
+        ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_URL, key);
+
+        if (ngx_http_complex_value(r, slcf->learn_key, key) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
     if (key->len == 0
