@@ -151,8 +151,9 @@ typedef struct {
     /* an "if" block whose key is not said in it */
     ngx_uint_t                      learn_blocked;
 
-    /* the directives of the blocks around, from the outermost on */
-    ngx_str_t                       where;
+    /* the directive of this block; a digest of all those around it */
+    ngx_str_t                       block;
+    u_char                          where[16];
 
     /* http_sendfile_status of this very location */
     ngx_uint_t                      status;

@@ -195,15 +195,26 @@ ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
 static ngx_int_t
 ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
 {
-    ngx_str_t  value;
+    u_char     *p;
+    ngx_str_t   value;
 
-    value.data = ngx_pnalloc(r->pool, NGX_INT64_LEN);
-    if (value.data == NULL) {
+    p = ngx_pnalloc(r->pool, NGX_INT64_LEN);
+    if (p == NULL) {
         return NGX_ERROR;
     }
 
-    value.len = ngx_snprintf(value.data, NGX_INT64_LEN, "%L", age)
-                - value.data;
+    /* the digits, from the last one on */
+
+    p += NGX_INT64_LEN;
+    value.len = 0;
+
+    do {
+        *--p = (u_char) (age % 10 + '0');
+        value.len++;
+        age /= 10;
+    } while (age);
+
+    value.data = p;
 
     ngx_http_sendfile_drop_header(r, &ngx_http_sendfile_age);
 

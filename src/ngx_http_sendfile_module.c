@@ -9,6 +9,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>
+#include <ngx_md5.h>
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_compat.h"
@@ -23,10 +24,10 @@ static void *ngx_http_sendfile_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent,
     void *child);
-static ngx_int_t ngx_http_sendfile_merge_where(ngx_conf_t *cf,
+static void ngx_http_sendfile_merge_where(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
-static ngx_int_t ngx_http_sendfile_create_where(ngx_conf_t *cf,
-    ngx_str_t *where);
+static ngx_int_t ngx_http_sendfile_create_block(ngx_conf_t *cf,
+    ngx_str_t *block);
 static ngx_int_t ngx_http_sendfile_add_location(ngx_conf_t *cf,
     ngx_array_t *locations, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_merge_fallback(
@@ -410,8 +411,8 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, cache_scope, learn_vary, learn_blocked, has_prefix,
-     *     has_root, warned, the places
+     *     fallback_code, cache_scope, learn_vary, learn_blocked, where,
+     *     has_prefix, has_root, warned, the places
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -436,7 +437,7 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->learn = NGX_CONF_UNSET;
     slcf->learn_key = NGX_CONF_UNSET_PTR;
 
-    if (ngx_http_sendfile_create_where(cf, &slcf->where) != NGX_OK) {
+    if (ngx_http_sendfile_create_block(cf, &slcf->block) != NGX_OK) {
         return NULL;
     }
 
@@ -527,9 +528,7 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     ngx_conf_merge_value(conf->learn, prev->learn, 0);
     ngx_conf_merge_ptr_value(conf->learn_key, prev->learn_key, NULL);
 
-    if (ngx_http_sendfile_merge_where(cf, prev, conf) != NGX_OK) {
-        return NGX_CONF_ERROR;
-    }
+    ngx_http_sendfile_merge_where(cf, prev, conf);
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
@@ -552,52 +551,39 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
 /*
  * The place of a location in the configuration: the directives of the blocks
- * that it stands in, with the server's name.  What is written before or
- * behind them does not change it.
+ * that it stands in, the server's name, and how its learn key is written.
+ * What stands before or behind them does not change it.
  */
 
-static ngx_int_t
+static void
 ngx_http_sendfile_merge_where(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf)
 {
-    u_char                    *p;
-    ngx_str_t                  own, name;
+    ngx_md5_t                  md5;
     ngx_http_core_srv_conf_t  *cscf;
 
-    own = conf->where;
-    ngx_str_null(&name);
+    cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
 
-    if (own.len == 6 && ngx_strncmp(own.data, "server", 6) == 0) {
-        cscf = ngx_http_conf_get_module_srv_conf(cf, ngx_http_core_module);
-        name = cscf->server_name;
+    ngx_md5_init(&md5);
+    ngx_md5_update(&md5, prev->where, sizeof(prev->where));
+    ngx_md5_update(&md5, conf->block.data, conf->block.len);
+    ngx_md5_update(&md5, "\n", 1);
+    ngx_md5_update(&md5, cscf->server_name.data, cscf->server_name.len);
+
+    if (conf->learn_key) {
+        ngx_md5_update(&md5, "\n", 1);
+        ngx_md5_update(&md5, conf->learn_key->value.data,
+                       conf->learn_key->value.len);
     }
 
-    conf->where.len = prev->where.len + 1 + own.len + 1 + name.len;
-
-    p = ngx_pnalloc(cf->pool, conf->where.len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    conf->where.data = p;
-
-    p = ngx_cpymem(p, prev->where.data, prev->where.len);
-    *p++ = '\n';
-    p = ngx_cpymem(p, own.data, own.len);
-    *p++ = ' ';
-
-    if (name.len) {
-        ngx_memcpy(p, name.data, name.len);
-    }
-
-    return NGX_OK;
+    ngx_md5_final(conf->where, &md5);
 }
 
 
 /* the directive of the block that is being read */
 
 static ngx_int_t
-ngx_http_sendfile_create_where(ngx_conf_t *cf, ngx_str_t *where)
+ngx_http_sendfile_create_block(ngx_conf_t *cf, ngx_str_t *block)
 {
     u_char      *p;
     ngx_str_t   *value;
@@ -606,15 +592,15 @@ ngx_http_sendfile_create_where(ngx_conf_t *cf, ngx_str_t *where)
     value = cf->args->elts;
 
     for (i = 0; i < cf->args->nelts; i++) {
-        where->len += (i ? 1 : 0) + value[i].len;
+        block->len += (i ? 1 : 0) + value[i].len;
     }
 
-    p = ngx_pnalloc(cf->pool, where->len);
+    p = ngx_pnalloc(cf->pool, block->len);
     if (p == NULL) {
         return NGX_ERROR;
     }
 
-    where->data = p;
+    block->data = p;
 
     for (i = 0; i < cf->args->nelts; i++) {
 

@@ -23,6 +23,8 @@ static ngx_http_sendfile_learn_e ngx_http_sendfile_learn_kind(
     ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_learn_create(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+static ngx_int_t ngx_http_sendfile_learn_care(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn);
 static ngx_int_t ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
@@ -197,7 +199,6 @@ ngx_http_sendfile_learn_create(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
     ngx_int_t                   rc;
-    ngx_http_cleanup_t         *cln;
     ngx_http_sendfile_learn_t  *learn;
 
     learn = ngx_pcalloc(r->pool, sizeof(ngx_http_sendfile_learn_t));
@@ -214,9 +215,21 @@ ngx_http_sendfile_learn_create(ngx_http_request_t *r,
 
     rc = ngx_http_sendfile_learn_key(r, ctx, slcf, learn);
 
-    if (rc != NGX_OK) {
-        return rc;
+    if (rc == NGX_OK) {
+        ctx->learn = learn;
     }
+
+    return rc;
+}
+
+
+/* for when there is no response: NGX_DECLINED, or NGX_ERROR */
+
+static ngx_int_t
+ngx_http_sendfile_learn_care(ngx_http_request_t *r,
+    ngx_http_sendfile_learn_t *learn)
+{
+    ngx_http_cleanup_t  *cln;
 
     cln = ngx_http_cleanup_add(r, 0);
     if (cln == NULL) {
@@ -226,9 +239,7 @@ ngx_http_sendfile_learn_create(ngx_http_request_t *r,
     cln->handler = ngx_http_sendfile_learn_cleanup;
     cln->data = learn;
 
-    ctx->learn = learn;
-
-    return NGX_OK;
+    return NGX_DECLINED;
 }
 
 
@@ -248,7 +259,7 @@ ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
                                                    learn->zone->generations);
 
     if (learn->kind == NGX_HTTP_SENDFILE_LEARN_UNSAFE) {
-        return NGX_DECLINED;
+        return ngx_http_sendfile_learn_care(r, learn);
     }
 
     switch (ngx_http_sendfile_learn_find(r, ctx, &learned)) {
@@ -277,6 +288,10 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t  *learn;
 
     learn = ctx->learn;
+
+    if (ngx_http_sendfile_learn_care(r, learn) == NGX_ERROR) {
+        return NGX_ERROR;
+    }
 
     claimed = ngx_http_sendfile_learn_claimed(learned);
 

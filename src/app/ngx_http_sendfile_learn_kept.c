@@ -113,26 +113,17 @@ ngx_http_sendfile_learn_unpack(ngx_http_request_t *r,
 }
 
 
-/* for this request, or by itself */
+/* for the names of this request, and of the one that it was learned from */
 
 static ngx_uint_t
 ngx_http_sendfile_learn_old(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_kept_prefix_t *prefix, uint64_t generation)
 {
-    ngx_uint_t                        i;
-    ngx_http_sendfile_subject_t       subject;
-    ngx_http_sendfile_generations_t  *g;
+    ngx_http_sendfile_subject_add(&ctx->subject, prefix->slots[0]);
+    ngx_http_sendfile_subject_add(&ctx->subject, prefix->slots[1]);
 
-    g = ctx->learn->zone->generations;
-
-    subject.n = 0;
-
-    for (i = 0; i < 2; i++) {
-        ngx_http_sendfile_subject_add(&subject, prefix->slots[i]);
-    }
-
-    return ngx_http_sendfile_ctx_old(ctx, g, generation)
-           || generation < ngx_http_sendfile_generations_due(g, &subject);
+    return ngx_http_sendfile_ctx_old(ctx, ctx->learn->zone->generations,
+                                     generation);
 }
 
 

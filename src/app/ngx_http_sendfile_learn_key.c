@@ -42,18 +42,25 @@ ngx_http_sendfile_learn_key(ngx_http_request_t *r,
 
     key = &learn->key;
 
-    rc = slcf->learn_key ? ngx_http_complex_value(r, slcf->learn_key, key)
-                         : ngx_http_sendfile_learn_join(r, &host, key);
-
-    if (rc != NGX_OK) {
-        return NGX_ERROR;
-    }
+    /* first the ID: it is what $sendfile_id and $sendfile_key say in a key */
 
     if (ngx_http_sendfile_learn_id(r, ctx, slcf, &learn->id) != NGX_OK
+        || ngx_http_sendfile_learn_join(r, &host, key) != NGX_OK
         || ngx_http_sendfile_learn_scope(r, slcf, &host, &learn->name.scope)
            != NGX_OK)
     {
         return NGX_ERROR;
+    }
+
+    if (slcf->learn_key) {
+
+        /* a purge of the URL is a purge of what would answer it */
+
+        ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_URL, key);
+
+        if (ngx_http_complex_value(r, slcf->learn_key, key) != NGX_OK) {
+            return NGX_ERROR;
+        }
     }
 
     if (key->len == 0
@@ -248,18 +255,14 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *host, nsf_str_t *scope)
 {
     u_char            *p;
-    ngx_str_t          server, key;
+    ngx_str_t          server;
     ngx_connection_t  *c;
 
     c = r->connection;
 
     ngx_str_null(&server);
-    ngx_str_null(&key);
 
-    if (slcf->learn_key) {
-        key = slcf->learn_key->value;
-
-    } else if (r->host_start && r->host_end) {
+    if (slcf->learn_key == NULL && r->host_start && r->host_end) {
         server = r->headers_in.server;
 
         if (server.len == host->len
@@ -269,10 +272,7 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
         }
     }
 
-    scope->len = sizeof("learned") + slcf->where.len
-                 + 1 + key.len
-                 + 1 + server.len
-                 + 2 + c->local_socklen;
+    scope->len = 1 + sizeof(slcf->where) + 1 + c->local_socklen + server.len;
 
     p = ngx_pnalloc(r->pool, scope->len);
     if (p == NULL) {
@@ -281,25 +281,19 @@ ngx_http_sendfile_learn_scope(ngx_http_request_t *r,
 
     scope->data = p;
 
-    p = ngx_cpymem(p, "learned", sizeof("learned"));
-    p = ngx_cpymem(p, slcf->where.data, slcf->where.len);
+    /* no other scope begins so */
+
     *p++ = '\0';
+
+    p = ngx_cpymem(p, slcf->where, sizeof(slcf->where));
+    *p++ = (u_char) c->type;
+    p = ngx_cpymem(p, c->local_sockaddr, c->local_socklen);
 
     /* the data of an empty string may be NULL */
 
-    if (key.len) {
-        p = ngx_cpymem(p, key.data, key.len);
-    }
-
-    *p++ = '\0';
-
     if (server.len) {
-        p = ngx_cpymem(p, server.data, server.len);
+        ngx_memcpy(p, server.data, server.len);
     }
-
-    *p++ = '\0';
-    *p++ = (u_char) c->type;
-    ngx_memcpy(p, c->local_sockaddr, c->local_socklen);
 
     return NGX_OK;
 }

@@ -105,19 +105,12 @@ uint32_t
 ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
     ngx_str_t *name)
 {
-    size_t    i;
     uint32_t  hash;
 
-    if (kind == NGX_HTTP_SENDFILE_NAME_KEY) {
-        hash = ngx_murmur_hash2(name->data, name->len);
-
-    } else {
-        hash = 0;
-
-        for (i = 0; i < name->len; i++) {
-            hash = ngx_hash(hash, ngx_tolower(name->data[i]));
-        }
-    }
+    hash = (kind == NGX_HTTP_SENDFILE_NAME_KEY)
+           ? ngx_murmur_hash2(name->data, name->len)
+           : (uint32_t) ngx_http_sendfile_mix(name->data, name->len,
+                                              NGX_HTTP_SENDFILE_MIX_LOWER);
 
     hash = (hash * 0x9e3779b1U) >> (32 - NGX_HTTP_SENDFILE_GENERATIONS_BITS);
 

@@ -28,9 +28,9 @@ typedef struct ngx_http_sendfile_generations_s
     ngx_http_sendfile_generations_t;
 
 
-/* names that one read may be for: a key, a learn key, a URL */
+/* names that one read may be for: keys, a learn key, a URL */
 
-#define NGX_HTTP_SENDFILE_SUBJECT_NAMES  4
+#define NGX_HTTP_SENDFILE_SUBJECT_NAMES  8
 
 typedef struct {
     ngx_uint_t                      n;
@@ -53,6 +53,44 @@ typedef struct {
 
 ngx_http_sendfile_generations_t *ngx_http_sendfile_generations_create(
     ngx_conf_t *cf, void *tag);
+
+
+/*
+ * A hash, a word at a time, the last one up to the end.  Bits of "fold" are
+ * as if they were set in every byte.
+ */
+
+#define NGX_HTTP_SENDFILE_MIX        UINT64_C(0x9e3779b97f4a7c15)
+#define NGX_HTTP_SENDFILE_MIX_LOWER  UINT64_C(0x2020202020202020)
+
+static ngx_inline uint64_t
+ngx_http_sendfile_mix(const u_char *p, size_t len, uint64_t fold)
+{
+    uint64_t       hash, word;
+    const u_char  *last;
+
+    hash = len;
+    last = p + len;
+
+    if (len < sizeof(uint64_t)) {
+        for (word = 0; p < last; p++) {
+            word = (word << 8) | *p;
+        }
+
+        return (hash ^ (word | fold)) * NGX_HTTP_SENDFILE_MIX;
+    }
+
+    for (last -= sizeof(uint64_t); p < last; p += sizeof(uint64_t)) {
+        ngx_memcpy(&word, p, sizeof(uint64_t));
+        hash = (hash ^ (word | fold)) * NGX_HTTP_SENDFILE_MIX;
+        hash ^= hash >> 32;
+    }
+
+    ngx_memcpy(&word, last, sizeof(uint64_t));
+    hash = (hash ^ (word | fold)) * NGX_HTTP_SENDFILE_MIX;
+
+    return hash ^ (hash >> 32);
+}
 
 
 /*

@@ -24,9 +24,6 @@
 #define NGX_HTTP_SENDFILE_ZONE_YIELD  1000
 
 
-#define NGX_HTTP_SENDFILE_ZONE_MIX    UINT64_C(0x9e3779b97f4a7c15)
-
-
 /* a name of usual length, beside a value */
 
 #define NGX_HTTP_SENDFILE_ZONE_NAME  512
@@ -55,7 +52,6 @@ static ngx_int_t ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
     ngx_http_sendfile_zone_head_t *head);
 static void ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
     ngx_http_sendfile_zone_t *zone);
-static uint64_t ngx_http_sendfile_zone_scope(nsf_str_t *scope);
 static ngx_http_sendfile_zone_shard_t *ngx_http_sendfile_zone_shard(
     ngx_http_sendfile_zone_t *zone, nsf_shard_key_t *name);
 static ngx_int_t ngx_http_sendfile_zone_lock(
@@ -290,49 +286,16 @@ ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
 }
 
 
-/*
- * A scope is the configuration's, and many names have the same: a word at
- * a time is good enough, the last one up to the end of the scope.
- */
-
-static uint64_t
-ngx_http_sendfile_zone_scope(nsf_str_t *scope)
-{
-    size_t    i;
-    uint64_t  hash, word;
-
-    hash = scope->len;
-
-    if (scope->len < sizeof(uint64_t)) {
-
-        for (i = 0; i < scope->len; i++) {
-            hash = (hash << 8) ^ scope->data[i];
-        }
-
-        return hash * NGX_HTTP_SENDFILE_ZONE_MIX;
-    }
-
-    for (i = 0; i < scope->len; i += sizeof(uint64_t)) {
-
-        ngx_memcpy(&word, scope->data + ngx_min(i, scope->len
-                                                   - sizeof(uint64_t)),
-                   sizeof(uint64_t));
-
-        hash = (hash ^ word) * NGX_HTTP_SENDFILE_ZONE_MIX;
-        hash ^= hash >> 32;
-    }
-
-    return hash;
-}
-
-
 void
 ngx_http_sendfile_zone_hash(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name)
 {
     uint64_t  seed[2];
 
-    seed[0] = zone->head->seed[0] ^ ngx_http_sendfile_zone_scope(&name->scope);
+    /* a scope is the configuration's, and many names have the same */
+
+    seed[0] = zone->head->seed[0]
+              ^ ngx_http_sendfile_mix(name->scope.data, name->scope.len, 0);
     seed[1] = zone->head->seed[1];
 
     name->hash = nsf_siphash(seed, name->key.data, name->key.len);

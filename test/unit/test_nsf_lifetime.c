@@ -10,6 +10,9 @@
 #define NOW  INT64_C(1795189426)
 
 
+static nsf_str_t  known[2];
+
+
 static nsf_str_t
 str(const char *text)
 {
@@ -22,7 +25,18 @@ str(const char *text)
 }
 
 
-/* "Name: value" lines; "Authorization" is the request's, "Expires" a number */
+static int64_t
+when(const char *text)
+{
+    return (text[0] == '-' && text[1] == '\0') ? -1 : NOW + atol(text);
+}
+
+
+/*
+ * "Name: value" lines.  "Authorization" is the request's, "Delay" what the
+ * answer took, "Known" a name that Vary may have, which has to come before
+ * it.  "Expires" and "Date" are seconds from now, or "-" for no date.
+ */
 
 static void
 say(nsf_lifetime_t *l, const char *line)
@@ -53,7 +67,18 @@ say(nsf_lifetime_t *l, const char *line)
         nsf_lifetime_age(l, &value);
 
     } else if (strncmp(line, "Expires", n) == 0) {
-        nsf_lifetime_expires(l, NOW + atol(line + n + 2), NOW);
+        nsf_lifetime_expires(l, when(line + n + 2), NOW);
+
+    } else if (strncmp(line, "Date", n) == 0) {
+        nsf_lifetime_date(l, when(line + n + 2), NOW);
+
+    } else if (strncmp(line, "Delay", n) == 0) {
+        l->delay = atol(line + n + 2);
+
+    } else if (strncmp(line, "Known", n) == 0) {
+        assert_true(l->nknown < sizeof(known) / sizeof(known[0]));
+        known[l->nknown++] = str(line + n + 2);
+        l->known = known;
 
     } else if (strncmp(line, "Set-Cookie", n) == 0) {
         l->set_cookie = 1;
@@ -67,12 +92,11 @@ say(nsf_lifetime_t *l, const char *line)
 }
 
 
-/* lines up to a NULL; the seconds, or -1 and the reason */
+/* lines up to a NULL */
 
-static int64_t
-lifetime(const char **reason, const char *const *lines)
+static nsf_lifetime_t
+answer(const char *const *lines)
 {
-    int64_t         seconds;
     nsf_lifetime_t  l;
 
     nsf_lifetime_init(&l);
@@ -80,6 +104,20 @@ lifetime(const char **reason, const char *const *lines)
     for ( /* void */ ; *lines != NULL; lines++) {
         say(&l, *lines);
     }
+
+    return l;
+}
+
+
+/* the seconds, or -1 and the reason */
+
+static int64_t
+lifetime(const char **reason, const char *const *lines)
+{
+    int64_t         seconds;
+    nsf_lifetime_t  l;
+
+    l = answer(lines);
 
     seconds = -2;
     *reason = nsf_lifetime(&l, &seconds);
@@ -304,11 +342,183 @@ age(void **state)
 
     kept(50, LINES("Cache-Control: public, max-age=60", "Age: 10"));
     kept(40, LINES("Cache-Control: s-maxage=60", "Age: 10", "Age: 20"));
-    kept(60, LINES("X-Accel-Expires: 60", "Age: 10"));
+    kept(40, LINES("Cache-Control: s-maxage=60", "Age: 20", "Age: 10"));
+    kept(55, LINES("Cache-Control: public", "Expires: 60", "Age: 5"));
     not_kept("lifetime is over",
              LINES("Cache-Control: s-maxage=60", "Age: 60"));
     not_kept("lifetime is over",
              LINES("Cache-Control: s-maxage=60", "Age: x"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: s-maxage=60", "Age: "));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: s-maxage=60", "Age: -1"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: s-maxage=60",
+                   "Age: 99999999999999999999999999"));
+}
+
+
+static void
+age_of_accel_expires(void **state)
+{
+    (void) state;
+
+    kept(50, LINES("X-Accel-Expires: 60", "Age: 10"));
+    kept(50, LINES("Age: 10", "X-Accel-Expires: 60"));
+    kept(1, LINES("X-Accel-Expires: 60", "Age: 59"));
+    kept(50, LINES("X-Accel-Expires: 60", "Date: -10"));
+    kept(50, LINES("X-Accel-Expires: 60", "Delay: 10"));
+    not_kept("lifetime is over", LINES("X-Accel-Expires: 60", "Age: 60"));
+    not_kept("lifetime is over", LINES("X-Accel-Expires: 60", "Age: old"));
+    not_kept("lifetime is over", LINES("X-Accel-Expires: 60", "Date: -60"));
+    not_kept("X-Accel-Expires is 0",
+             LINES("X-Accel-Expires: 0", "Age: 60"));
+}
+
+
+/* a point in time is one, however old the answer is */
+
+static void
+age_of_a_time(void **state)
+{
+    (void) state;
+
+    kept(60, LINES("X-Accel-Expires: @1795189486", "Age: 10"));
+    kept(60, LINES("X-Accel-Expires: @1795189486", "Age: 600"));
+    kept(60, LINES("X-Accel-Expires: @1795189486", "Date: -600",
+                   "Delay: 5"));
+
+    /* of both the shorter */
+
+    kept(50, LINES("X-Accel-Expires: @1795189486", "X-Accel-Expires: 60",
+                   "Age: 10"));
+    kept(60, LINES("X-Accel-Expires: @1795189486", "X-Accel-Expires: 600",
+                   "Age: 10"));
+    not_kept("lifetime is over",
+             LINES("X-Accel-Expires: @1795189486", "X-Accel-Expires: 60",
+                   "Age: 60"));
+    not_kept("X-Accel-Expires is 0",
+             LINES("X-Accel-Expires: @1795189426",
+                   "X-Accel-Expires: 60"));
+    not_kept("X-Accel-Expires is 0",
+             LINES("X-Accel-Expires: @1795189486", "X-Accel-Expires: 0"));
+}
+
+
+static void
+date(void **state)
+{
+    (void) state;
+
+    kept(50, LINES("Cache-Control: public, max-age=60", "Date: -10"));
+    kept(40, LINES("Cache-Control: s-maxage=60", "Date: -10", "Date: -20"));
+    kept(40, LINES("Cache-Control: s-maxage=60", "Date: -20", "Date: -10"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: s-maxage=60", "Date: -60"));
+
+    /* no date, and one in the future, say nothing */
+
+    kept(60, LINES("Cache-Control: s-maxage=60", "Date: -"));
+    kept(60, LINES("Cache-Control: s-maxage=60", "Date: 0"));
+    kept(60, LINES("Cache-Control: s-maxage=60", "Date: 3600"));
+
+    /* Expires is less Date, which is taken off as an age: once */
+
+    kept(60, LINES("Cache-Control: public", "Expires: 60", "Date: -100"));
+    kept(60, LINES("Cache-Control: public", "Date: -100", "Expires: 60"));
+    kept(50, LINES("Cache-Control: public", "Expires: 60", "Date: -100",
+                   "Age: 110"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: public", "Expires: 0", "Date: -100"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: public", "Expires: -10", "Date: -100"));
+}
+
+
+/* RFC 9111, 4.2.3: the larger one of what is said and what is seen */
+
+static void
+initial_age(void **state)
+{
+    size_t          i;
+    nsf_lifetime_t  l;
+
+    static const struct {
+        int64_t      expected;
+        const char  *lines[4];
+    } cases[] = {
+        { 0, { NULL } },
+        { 10, { "Age: 10", NULL } },
+        { 3, { "Delay: 3", NULL } },
+        { 13, { "Age: 10", "Delay: 3", NULL } },
+        { 20, { "Date: -20", NULL } },
+        { 20, { "Age: 10", "Delay: 3", "Date: -20", NULL } },
+        { 13, { "Age: 10", "Delay: 3", "Date: -5", NULL } },
+        { 13, { "Age: 10", "Delay: 3", "Date: 50", NULL } },
+        { NSF_LIFETIME_MAX, { "Date: -99999999", NULL } },
+        { NSF_LIFETIME_MAX, { "Age: x", NULL } },
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        l = answer(cases[i].lines);
+        assert_int_equal(nsf_lifetime_initial_age(&l), cases[i].expected);
+    }
+}
+
+
+static void
+delay(void **state)
+{
+    (void) state;
+
+    kept(57, LINES("Cache-Control: s-maxage=60", "Delay: 3"));
+    kept(47, LINES("Cache-Control: s-maxage=60", "Age: 10", "Delay: 3"));
+    not_kept("lifetime is over",
+             LINES("Cache-Control: s-maxage=3", "Delay: 3"));
+    not_kept("lifetime is over", LINES("X-Accel-Expires: 3", "Delay: 3"));
+}
+
+
+static void
+revalidate(void **state)
+{
+    size_t          i;
+    nsf_lifetime_t  l;
+
+    static const char *const  yes[] = {
+        "Cache-Control: public, max-age=60, must-revalidate",
+        "Cache-Control: public, max-age=60, PROXY-REVALIDATE",
+        "Cache-Control: s-maxage=60",
+        "Cache-Control: must-revalidate=1",
+        "Cache-Control: s-maxage",
+    };
+
+    static const char *const  no[] = {
+        "Cache-Control: public, max-age=60",
+        "Cache-Control: x-must-revalidate, s-maxag=60",
+        "Cache-Control: x=\"must-revalidate, s-maxage=5\"",
+        "X-Accel-Expires: 60",
+    };
+
+    (void) state;
+
+    for (i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
+        l = answer(LINES(yes[i]));
+        assert_int_equal(l.revalidate, 1);
+
+        /* nothing undoes it */
+
+        l = answer(LINES(yes[i], "X-Accel-Expires: 60",
+                         "Cache-Control: public, max-age=600"));
+        assert_int_equal(l.revalidate, 1);
+    }
+
+    for (i = 0; i < sizeof(no) / sizeof(no[0]); i++) {
+        l = answer(LINES(no[i]));
+        assert_int_equal(l.revalidate, 0);
+    }
 }
 
 
@@ -317,16 +527,43 @@ vary(void **state)
 {
     (void) state;
 
-    kept(60, LINES("X-Accel-Expires: 60", "Vary: Accept-Encoding"));
-    kept(60, LINES("X-Accel-Expires: 60", "Vary: accept-encoding , "));
     kept(60, LINES("X-Accel-Expires: 60", "Vary: "));
+    kept(60, LINES("X-Accel-Expires: 60", "Vary:  , ,"));
     not_kept("Vary", LINES("X-Accel-Expires: 60", "Vary: *"));
     not_kept("Vary", LINES("X-Accel-Expires: 60", "Vary: Cookie"));
-    not_kept("Vary", LINES("X-Accel-Expires: 60",
+    not_kept("Vary", LINES("X-Accel-Expires: 60", "Vary: Accept-Encoding"));
+    not_kept("Vary", LINES("Cache-Control: public, max-age=60",
+                           "Vary: , accept-encoding"));
+}
+
+
+static void
+vary_on_what_is_known(void **state)
+{
+    (void) state;
+
+    kept(60, LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                   "Vary: Accept-Encoding"));
+    kept(60, LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                   "Vary: ACCEPT-ENCODING ,\taccept-encoding, "));
+    kept(60, LINES("Known: accept_encoding", "Known: accept_language",
+                   "X-Accel-Expires: 60",
+                   "Vary: Accept-Language,Accept-Encoding"));
+    kept(60, LINES("Known: accept_encoding", "Known: accept_language",
+                   "X-Accel-Expires: 60", "Vary: Accept-Language",
+                   "Vary: Accept-Encoding"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                           "Vary: Accept-Language"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
                            "Vary: Accept-Encoding, Cookie"));
-    not_kept("Vary", LINES("X-Accel-Expires: 60", "Vary: Accept-Encoding",
-                           "Vary: Accept"));
-    not_kept("Vary", LINES("X-Accel-Expires: 60", "Vary: Accept-Encodin"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                           "Vary: Accept-Encoding", "Vary: Accept"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                           "Vary: Accept-Encodin"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                           "Vary: Accept-Encodings"));
+    not_kept("Vary", LINES("Known: accept_encoding", "X-Accel-Expires: 60",
+                           "Vary: *"));
 }
 
 
@@ -364,7 +601,14 @@ main(void)
         cmocka_unit_test(accel_expires_at_a_time),
         cmocka_unit_test(expires),
         cmocka_unit_test(age),
+        cmocka_unit_test(age_of_accel_expires),
+        cmocka_unit_test(age_of_a_time),
+        cmocka_unit_test(date),
+        cmocka_unit_test(initial_age),
+        cmocka_unit_test(delay),
+        cmocka_unit_test(revalidate),
         cmocka_unit_test(vary),
+        cmocka_unit_test(vary_on_what_is_known),
         cmocka_unit_test(cookies_and_credentials),
     };
 

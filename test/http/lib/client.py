@@ -67,9 +67,10 @@ class Connection:
     """A client connection that sends what it is told, byte by byte.
 
     Args:
-        port: of 127.0.0.1, or a Unix socket's path.
+        port: of the address, or a Unix socket's path.
         tls: a context, to speak TLS to ``localhost``.
         timeout: seconds for each read and write.
+        address: for a port.
     """
 
     def __init__(
@@ -77,10 +78,11 @@ class Connection:
         port: int | str,
         tls: ssl.SSLContext | None = None,
         timeout: float = TIMEOUT,
+        address: str = "127.0.0.1",
     ) -> None:
         sock: socket.socket
         if isinstance(port, int):
-            sock = socket.create_connection(("127.0.0.1", port), timeout)
+            sock = socket.create_connection((address, port), timeout)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         else:
             sock = socket.socket(socket.AF_UNIX)

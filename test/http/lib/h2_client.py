@@ -25,7 +25,9 @@ class Http2Connection:
     def __init__(self, port: int, tls: ssl.SSLContext | None = None) -> None:
         self._connection = Connection(port, tls)
         self._h2 = h2.connection.H2Connection(
-            h2.config.H2Configuration(header_encoding="latin-1")
+            h2.config.H2Configuration(
+                header_encoding="latin-1", validate_outbound_headers=False
+            )
         )
         self._heads: dict[int, list[tuple[str, str]]] = {}
         self._bodies: dict[int, bytes] = {}
@@ -63,6 +65,7 @@ class Http2Connection:
         path: str,
         headers: Headers | None = None,
         end: bool = True,
+        authority: str = "localhost",
     ) -> int:
         """Send a request's headers and return its stream.
 
@@ -71,12 +74,13 @@ class Http2Connection:
             path: with arguments.
             headers: in lower case.
             end: False if a body follows, see ``send_body``.
+            authority: in place of Host.
         """
         stream = self._h2.get_next_available_stream_id()
         head = [
             (":method", method),
             (":scheme", "http"),
-            (":authority", "localhost"),
+            (":authority", authority),
             (":path", path),
             *header_items(headers),
         ]
