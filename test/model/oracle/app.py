@@ -31,7 +31,7 @@ def allowed_in(user: str, tenant: str) -> bool:
 
 
 def _seconds(chance: random.Random) -> int:
-    return chance.choice((1, 1, 2, 60, 60, 600, 86400))
+    return chance.choice((1, 1, 1, 2, 60, 60, 600, 86400))
 
 
 def shared(chance: random.Random, place: Place) -> Headers:
@@ -48,6 +48,7 @@ def shared(chance: random.Random, place: Place) -> Headers:
         [("Cache-Control", f"public, max-age={n}")],
         [("Cache-Control", f"s-maxage={n}")],
         [("Cache-Control", f"public, max-age={n}, must-revalidate")],
+        [("Cache-Control", "public, max-age=1, must-revalidate")],
         [("Cache-Control", f"public, proxy-revalidate, max-age={n}")],
         [("Cache-Control", f"public, max-age=600, s-maxage={n}")],
         [("Cache-Control", "public, max-age=60"), ("Age", str(old))],
@@ -226,16 +227,16 @@ class Application:
         else:
             lines = unshared(chance, place)
         answered.lines = lines
-        if what < 0.03:
+        if what < 0.05:
             answered.died = True
             drop = chance.choice((0, 20))
             return Said(headers=teacher, body=b"half", drop=drop)
-        if what < 0.09 and data is None:
+        if what < 0.11 and data is None:
             answered.status = chance.choice((404, 404, 403, 500, 503, 302))
             answered.body = b"no %d\n" % answered.serial
             more = [("Location", "/x")] if answered.status == 302 else []
             return self._said(answered, [*teacher, *lines, *more])
-        if what < 0.13 and data is None:
+        if what < 0.15 and data is None:
             answered.body = b"said %s %d\n" % (
                 answered.label.encode(),
                 answered.serial,
