@@ -38,7 +38,7 @@ def shared(chance: random.Random, place: Place) -> Headers:
     """Return headers for an answer that is the same for all with its key."""
     n = _seconds(chance)
     now = time.time()
-    old = chance.choice((0, 10, 57, 58, 59, 60, 61))
+    old = chance.choice((0, 10, 57, 58, 59, 60, 61, 70, 600))
     policies: list[Headers] = [
         [("X-Accel-Expires", str(n))],
         [("X-Accel-Expires", str(n))],

@@ -88,7 +88,7 @@ class Client:
         if route.page and chance.random() < 0.4:
             tenant = "page"
         authority = ""
-        if route.absolute and chance.random() < 0.04:
+        if route.absolute and chance.random() < 0.1:
             authority = chance.choice(listener.hosts)
         ident = chance.choice(IDENTS)
         args = chance.choice(ARGUMENTS)
@@ -123,6 +123,9 @@ class Client:
                 for field_ in ("user", "vip", "auth", "encoding", "language", "args")
                 if chance.random() < 0.12
             }
+            if chance.random() < 0.1 and other.listener == who.listener:
+                changes["authority"] = other.authority
+                changes["server"] = self._server(who, other.authority)
             if chance.random() < 0.1:
                 changes["tenant"] = other.tenant
             if route.guide is not None:
@@ -140,6 +143,11 @@ class Client:
             who = self._who(route)
         self.last.append((route.name, who))
         return route, who
+
+    def _server(self, who: Who, authority: str) -> str:
+        """Return which server an absolute URI, or the header Host, leads to."""
+        listener = next(x for x in self.listeners if x.name == who.listener)
+        return listener.servers.get(authority or who.host, "")
 
     # how
 
