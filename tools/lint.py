@@ -108,6 +108,8 @@ def checks() -> Iterator[Check]:
     # without the applications, which are not typed as strictly as we are
     apps = [*mypy, "--exclude", "^(django|flask)/", "."]
     yield Check("mypy test/apps", apps, "test/apps", {"MYPYPATH": "../http"})
+    model = {"MYPYPATH": "../http"}
+    yield Check("mypy test/model", [*mypy, "."], "test/model", model)
     yield Check("mypy bench", [*mypy, "bench"])
 
     sources = sorted(str(p.relative_to(ROOT)) for p in ROOT.glob("src/pure/*.c"))

@@ -29,6 +29,7 @@ PYTHON = str(BUILD / "venv" / "bin" / "python")
 
 STAGE_TIMEOUT = 25 * 60.0
 TEST_TIMEOUT = 180.0
+MODEL_REQUESTS = os.environ.get("MODEL_REQUESTS", "20000")
 FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "10")
 
 
@@ -258,6 +259,20 @@ def parse_junit(done: Done, report: str) -> Result:
     return result
 
 
+def model() -> Result:
+    """Ask the oracle of test/model about random configurations."""
+    return parse_model(
+        run([PYTHON, "test/model", "--requests", MODEL_REQUESTS], environment=DEBIAN)
+    )
+
+
+def parse_model(done: Done) -> Result:
+    """Count the cases that were right, and those that were not."""
+    found = re.findall(r"^model: (\d+) right, (\d+) wrong", done.output, re.MULTILINE)
+    right, wrong = (int(n) for n in found[-1]) if found else (0, 0)
+    return counted(done, right, wrong)
+
+
 @dataclass(frozen=True)
 class Stage:
     """A part of the suite.
@@ -292,6 +307,7 @@ def apps(name: str, flavour: str) -> Callable[[], Result]:
     )
 
 
+DEBIAN = {"NGX_FLAVOUR": "debian"}
 MODULE = "ngx_http_sendfile_module.so"
 TEST_MODULE = "ngx_http_sendfile_test_module.so"
 
@@ -324,6 +340,7 @@ STAGES = [
         http("http-asan", {"NGX_FLAVOUR": "asan"}),
         ("deps", "venv", "asan"),
     ),
+    Stage("model", model, ("deps", "venv", "build")),
     Stage("apps", apps("apps", "debian"), ("deps", "venv", "build")),
     Stage("apps-asan", apps("apps-asan", "asan"), ("deps", "venv", "asan"), True),
     Stage(

@@ -47,6 +47,12 @@ def test_fuzz_targets_are_counted() -> None:
     assert suite.parse_fuzz(Done(2, output)) == Result(1, 1)
 
 
+def test_cases_of_the_model_are_counted() -> None:
+    output = "=== case 3 is wrong\nmodel: 79 right, 1 wrong, of 80 cases (seed 5)\n"
+    assert suite.parse_model(Done(1, output)) == Result(79, 1)
+    assert suite.parse_model(Done(1, "Traceback\n")) == Result(0, 1)
+
+
 def test_fuzz_target_that_does_not_compile_counts_as_failed() -> None:
     output = "== fuzz_key: 10 s, seed 7\nmake: *** [Makefile:1: fuzz_url.o] Error 1\n"
     assert suite.parse_fuzz(Done(2, output)) == Result(1, 1)
@@ -183,6 +189,7 @@ def test_all_stages_but_the_optional_ones() -> None:
         "tools",
         "cli",
         "gem",
+        "model",
         "http-debian",
         "http-asan",
     ):

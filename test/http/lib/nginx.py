@@ -289,11 +289,17 @@ class Nginx:
             self.template = template
         for name in re.findall(r"%%(PORT(?::\w+)?)%%", self.template):
             if new_ports or name not in self._ports:
-                self._ports[name] = free_port()
+                self._ports[name] = self._other_port()
         ports = {name: str(port) for name, port in self._ports.items()}
         text = render(self.template, {**self._variables, **ports})
         self.conf.write_text(text)
         return text
+
+    def _other_port(self) -> int:
+        """Return a free port that no other name stands for."""
+        while (port := free_port()) in self._ports.values():
+            continue
+        return port
 
     def _command(self, *arguments: str) -> list[str]:
         return [
