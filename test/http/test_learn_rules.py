@@ -365,6 +365,20 @@ def test_unsafe_method_answered_with_a_file(
     assert source(nginx) == "app"
 
 
+@pytest.mark.parametrize(
+    "block",
+    ["if ($request_method = POST) { set $x 1; }", "limit_except GET { allow all; }"],
+)
+def test_unsafe_method_in_a_block(site: Site, app: Gateway, block: str) -> None:
+    """Nothing is learned in a block without a key, but it takes back."""
+    app.answers["/a"] = sendfile(write(site), MINUTE)
+    nginx = start(site, f"location / {{ {LEARN} %%ACCEPT%% %%PASS%% {block} }}")
+    assert_learned(nginx, app)
+    nginx.post("/a", b"body")
+    assert source(nginx) == "app"
+    assert source(nginx) == "learned"
+
+
 def test_unsafe_method_of_a_client_that_leaves(site: Site, web: Gateway) -> None:
     """Nobody knows what has been done."""
     path = write(site)
