@@ -210,7 +210,13 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     ngx_http_sendfile_answer_t  *answer;
     ngx_http_sendfile_status_e   status;
 
-    ctx = r->internal ? ngx_http_sendfile_get_ctx(r) : NULL;
+    /* a subrequest that has not asked anybody yet has nothing to follow */
+
+    if (!r->internal || (r->upstream == NULL && r != r->main)) {
+        return ngx_http_sendfile_accept_strayed(r);
+    }
+
+    ctx = ngx_http_sendfile_get_ctx(r);
 
     if (ctx == NULL) {
         return ngx_http_sendfile_accept_strayed(r);

@@ -137,8 +137,7 @@ static ngx_uint_t
 ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    if (slcf->learn_blocked
-        || !slcf->accept
+    if (!slcf->accept
         || slcf->cache == NULL
         || r != r->main
         || r->content_handler == NULL
@@ -152,7 +151,9 @@ ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
     case NGX_HTTP_GET:
     case NGX_HTTP_HEAD:
         /* an answer may depend on a body */
-        return r->headers_in.content_length_n <= 0 && !r->headers_in.chunked;
+        return !slcf->learn_blocked
+               && r->headers_in.content_length_n <= 0
+               && !r->headers_in.chunked;
 
     case NGX_HTTP_POST:
     case NGX_HTTP_PUT:

@@ -14,10 +14,11 @@ from harness.app import APPS
 from harness.catalog import PLAIN, SIZE
 from harness.servers import KINDS
 from harness.start import Front, assert_file
+from lib.documents import blocks, prepare
 from lib.nginx import REPOSITORY, Nginx
 from lib.site import INTERNAL
 from lib.wait import wait_until
-from test_readme import blocks, prepare, run_shell
+from test_readme import run_shell
 
 MOVING = REPOSITORY / "docs" / "moving.md"
 BLOCKS = {b.name: b for b in blocks(MOVING) if b.name}
