@@ -125,29 +125,27 @@ class Client:
             }
             if chance.random() < 0.1 and other.listener == who.listener:
                 changes["authority"] = other.authority
-                changes["server"] = self._server(who, other.authority)
             if chance.random() < 0.1:
                 changes["tenant"] = other.tenant
             if route.guide is not None:
                 changes["tenant"] = other.tenant
-                changes["server"] = other.server
                 changes["host"] = other.host
             if chance.random() < 0.1:
                 changes["listener"] = other.listener
-                changes["server"] = other.server
                 changes["host"] = other.host
                 changes["authority"] = ""
             who = replace(who, **changes)
+            who = replace(who, server=self._server(who))
         else:
             route = routes[chance.choice(self.routes)]
             who = self._who(route)
         self.last.append((route.name, who))
         return route, who
 
-    def _server(self, who: Who, authority: str) -> str:
+    def _server(self, who: Who) -> str:
         """Return which server an absolute URI, or the header Host, leads to."""
         listener = next(x for x in self.listeners if x.name == who.listener)
-        return listener.servers.get(authority or who.host, "")
+        return listener.servers.get(who.authority or who.host, "")
 
     # how
 
