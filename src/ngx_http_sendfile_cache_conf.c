@@ -367,7 +367,12 @@ ngx_http_sendfile_check_cache(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
     *p++ = 'r';
     *p++ = (u_char) ('0' + slcf->format);
     p = ngx_cpymem(p, store->url.data, store->url.len);
-    ngx_memcpy(p, store->ident.data, store->ident.len);
+
+    /* the data of an empty string may be NULL */
+
+    if (store->ident.len) {
+        ngx_memcpy(p, store->ident.data, store->ident.len);
+    }
 
     return NGX_OK;
 }
