@@ -94,6 +94,40 @@ class Actor:
         answered = [s for s in recent if s.response is not None]
         return self.chance.choice(answered) if answered else None
 
+    def strike(self, sent: Sent) -> None:
+        """Change what a request is about, and purge it."""
+        route = self.world.configs[-1][0][sent.route]
+        who = sent.who
+        keys = [who.ident, f"{who.tenant}:{who.ident}"]
+        lookup = route.lookup
+        if lookup is not None and not self._is_down(lookup.store):
+            if self.keys:
+                keys = [k for k in self.keys if k.endswith(who.ident)]
+            key = self.chance.choice(keys)
+            self.put(lookup.store, key)
+            self._purge("id", key, f"/status/cache/{quote(key)}")
+            return
+        for role, label in route.expected(who).items():
+            if label in self.world.editions and who.tenant != "page":
+                begin = time.monotonic()
+                record = self.world.bump(label, route.places[role].tree)
+                text = f"{label} is {record.path} now"
+                self.world.done(text, label, begin=begin)
+        place = next(iter(route.places.values()), None)
+        ident = place.ident(who, sent.target) if place is not None else ""
+        url = place.url(who, sent.target) if place is not None else ""
+        what = self.chance.random()
+        if ident and what < 0.4:
+            self._purge("id", ident, f"/status/cache/{quote(ident)}")
+        elif url and self.url_purges and what < 0.8:
+            self._purge("url", url, f"/status/cache?url={quote(url, safe='')}")
+        else:
+            self.purge_all()
+
+    def _is_down(self, store: str) -> bool:
+        down = self.world.down.get(store, [])
+        return bool(down) and down[-1].end == float("inf")
+
     # purges
 
     def _purge(self, kind: str, what: str, target: str) -> None:
@@ -199,7 +233,7 @@ class Actor:
     def store(self) -> None:
         """Change what a store has under a key."""
         store = self.chance.choice(sorted(self.stores))
-        if self.world.down.get(store) and self.world.down[store][-1].end > 1e12:
+        if self._is_down(store):
             return
         key = self.ident()
         if self.chance.random() < 0.2:
@@ -272,6 +306,7 @@ class Actor:
     def kill(self) -> None:
         """Kill a memcached, and let it return some steps later."""
         names = [n for n, s in self.stores.items() if isinstance(s, Memcached)]
+        names = [n for n in names if not self._is_down(n)]
         if not names:
             return
         name = self.chance.choice(names)
@@ -306,8 +341,9 @@ class Actor:
 
     def pass_time(self) -> None:
         """Let some time pass, so that what is short-lived is over."""
-        end = time.monotonic() + self.chance.choice((0.3, 1.1, 1.2, 2.2))
+        end = time.monotonic() + self.chance.choice((0.3, 1.3, 1.3, 2.3))
         wait_until(lambda: time.monotonic() > end)
+        self.world.rested = True
 
     def reload(self) -> None:
         """Reload with another configuration, or with the same."""

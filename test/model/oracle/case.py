@@ -19,7 +19,7 @@ from .generate import Features, Generator
 from .relay import Relay
 from .rules import Model
 from .setting import Route
-from .world import Who, World
+from .world import Sent, Who, World
 
 CONF = """\
 %%LOAD%%
@@ -421,6 +421,10 @@ class Case:
                 if due:
                     actor.act()
 
+        def strike(sent: Sent) -> None:
+            with turn:
+                actor.strike(sent)
+
         last: list[tuple[str, Who]] = []
         clients = [
             Client(
@@ -430,6 +434,7 @@ class Case:
                 actor.nginx.port_of,
                 routes,
                 act,
+                strike,
                 last,
             )
             for n in range(1 if alone else 4)

@@ -48,6 +48,7 @@ class Client:
         port: returns a port's number.
         routes: what it may ask for.
         act: called before each step; may do something to the world.
+        strike: changes and purges what a request is about.
         last: what was asked, by others as well.
     """
 
@@ -57,6 +58,7 @@ class Client:
     port: Callable[[str], int]
     routes: tuple[str, ...]
     act: Callable[[], None]
+    strike: Callable[[Sent], None]
     last: list[tuple[str, Who]]
     _tags: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
     _connections: dict[str, tuple[Connection, float]] = field(default_factory=dict)
@@ -163,10 +165,21 @@ class Client:
             found.append((self.chance.choice(FORGED), "X-Accel-Redirect"))
         return found
 
-    def _make(self, connected: float, allowed: bool = True) -> tuple[Sent, str, bytes]:
-        """Make a request: what is noted, its line's target, its body."""
+    def _make(
+        self, connected: float, allowed: bool = True, again: Sent | None = None
+    ) -> tuple[Sent, str, bytes]:
+        """Make a request: what is noted, its line's target, its body.
+
+        Args:
+            connected: when the connection was made, if it is there.
+            allowed: it may have a body, or another method than GET and HEAD.
+            again: ask for the same.
+        """
         chance = self.chance
-        route, who = self._next()
+        if again is not None:
+            route, who = self.world.configs[-1][0][again.route], again.who
+        else:
+            route, who = self._next()
         headers = self._headers(who)
         method, body = "GET", b""
         kind = chance.random()
@@ -212,6 +225,11 @@ class Client:
 
     def _step(self) -> int:
         kind = self.chance.random()
+        if self.world.rested:
+            self.world.rested = False
+            return self._at_once(same=True)
+        if kind > 0.95:
+            return self._race()
         if kind < 0.04:
             return self._pipeline()
         if kind < 0.07:
@@ -313,15 +331,42 @@ class Client:
             connection.close()
         return 1
 
-    def _at_once(self) -> int:
+    def _at_once(self, same: bool = False) -> int:
         """Send some requests on connections of their own, then read."""
-        made = []
-        for _ in range(self.chance.randrange(2, 5)):
-            sent, line, body = self._make(0.0)
+        same = same or self.chance.random() < 0.5
+        made = self._send_some(self.chance.randrange(2, 5), same)
+        self._read_all(made)
+        return len(made)
+
+    def _race(self) -> int:
+        """Change and purge something that is being asked for, and ask again."""
+        made = self._send_some(self.chance.randrange(1, 3), same=True)
+        self.strike(made[0][0])
+        made += self._send_some(self.chance.randrange(1, 3), same=True, of=made[0][0])
+        self._read_all(made)
+        return len(made)
+
+    def _send_some(
+        self, number: int, same: bool, of: Sent | None = None
+    ) -> list[tuple[Sent, Connection]]:
+        """Send requests, each on a connection of its own.
+
+        Args:
+            number: how many.
+            same: all ask for the same, as the same.
+            of: which asks for it already.
+        """
+        made: list[tuple[Sent, Connection]] = []
+        for _ in range(number):
+            again = of or (made[0][0] if made and same else None)
+            sent, line, body = self._make(0.0, again=again)
             connection, sent.connected = self._connect(sent.who.listener)
             sent.begin = time.monotonic()
             connection.send_request(sent.method, line, sent.headers, body)
             made.append((sent, connection))
+        return made
+
+    def _read_all(self, made: list[tuple[Sent, Connection]]) -> None:
         for sent, connection in made:
             try:
                 self._receive(connection, sent, False)
@@ -329,4 +374,3 @@ class Client:
                 self._lost(sent, False, error)
             finally:
                 connection.close()
-        return len(made)

@@ -34,9 +34,10 @@ from .files import ALWAYS, Span, Version
 from .setting import Guide, Lookup, Place, Route
 from .world import Answered, Purged, Record, Sent, World
 
-# seconds by which nginx's idea of the time may differ: coarse clocks, and
-# lifetimes that are counted in whole seconds
+# seconds by which nginx's idea of the time may differ, whose clock is coarse;
+# of what is counted from when an answer came; of what is in whole seconds
 COARSE = 0.05
+LATE = 0.2
 WHOLE = 1.1
 
 # how long one that renews an answer may be thought to be at it
@@ -430,7 +431,7 @@ class Model:
             if name == "Date":
                 then = parsedate_to_datetime(value).timestamp() - self.world.epoch
                 known = min(known, then + WHOLE)
-        if sent.begin <= known + allowed.seconds + WHOLE:
+        if sent.begin <= known + allowed.seconds + LATE:
             return None
         if allowed.strict:
             return "is over, and must not be used stale"

@@ -223,6 +223,7 @@ class World:
     current: list[tuple[int, Span]] = field(default_factory=list)
     configs: list[tuple[dict[str, Route], Span]] = field(default_factory=list)
     workers: int = 1
+    rested: bool = False
     epoch: float = field(default_factory=lambda: time.time() - time.monotonic())
     trouble: list[str] = field(default_factory=list)
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
