@@ -73,7 +73,7 @@ class Actor:
             (2, self.switch),
             (1, self.kill),
             (1, self.reload),
-            (2, self.pass_time),
+            (3, self.pass_time),
         ]
         if self.publish is not None:
             choices.append((1, self.swap))
@@ -104,7 +104,11 @@ class Actor:
             if self.keys:
                 keys = [k for k in self.keys if k.endswith(who.ident)]
             key = self.chance.choice(keys)
-            self.put(lookup.store, key)
+            whole = lookup.store == "l0" and self.publish is not None
+            if whole and self.chance.random() < 0.4:
+                self.swap(key)
+            else:
+                self.put(lookup.store, key)
             self._purge("id", key, f"/status/cache/{quote(key)}")
             return
         for role, label in route.expected(who).items():
@@ -253,13 +257,16 @@ class Actor:
             store, key, name, lambda: self.stores[store].put(key, value)
         )
 
-    def swap(self) -> None:
-        """Put another store in the place of the LMDB store."""
+    def swap(self, first: str = "") -> None:
+        """Put another store in the place of the LMDB store.
+
+        Args:
+            first: one of its keys; by default all are random.
+        """
         assert self.publish is not None
         names: dict[str, str] = {}
         values: dict[str, object] = {}
-        for _ in range(6):
-            key = self.ident()
+        for key in [first or self.ident(), *(self.ident() for _ in range(5))]:
             names[key], values[key] = self._value("l0", key)
         replace = self.publish(values)
         begin = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -227,7 +228,7 @@ class Client:
         kind = self.chance.random()
         if self.world.rested:
             self.world.rested = False
-            return self._at_once(same=True)
+            return self._ask_anew()
         if kind > 0.95:
             return self._race()
         if kind < 0.04:
@@ -337,6 +338,32 @@ class Client:
         made = self._send_some(self.chance.randrange(2, 5), same)
         self._read_all(made)
         return len(made)
+
+    def _ask_anew(self) -> int:
+        """Ask, more than once, for something whose time is over by now."""
+        over = self._over()
+        of = self.chance.choice(over) if over else None
+        made = self._send_some(self.chance.randrange(2, 6), same=True, of=of)
+        self._read_all(made)
+        return len(made)
+
+    def _over(self) -> list[Sent]:
+        """Return requests whose answers were learned for a second or two."""
+        with self.world.lock:
+            recent = list(self.world.sent.values())[-80:]
+        found = []
+        for sent in recent:
+            serial = sent.response.all("X-Teacher") if sent.response else []
+            answered = self.world.answers.get(int(serial[0])) if serial else None
+            if answered is None or answered.sent == sent.number:
+                continue
+            if any(
+                re.search(r"(?:public.*=|s-maxage=|^)[12]\b", value)
+                for name, value in answered.lines
+                if name in ("X-Accel-Expires", "Cache-Control")
+            ):
+                found.append(sent)
+        return found
 
     def _race(self) -> int:
         """Change and purge something that is being asked for, and ask again."""
