@@ -19,7 +19,7 @@ from .clients import IDENTS
 from .files import Span
 from .generate import TENANTS
 from .setting import Route
-from .world import Purged, World
+from .world import Purged, Sent, World
 
 
 class Store(Protocol):
@@ -73,7 +73,7 @@ class Actor:
             (2, self.switch),
             (1, self.kill),
             (1, self.reload),
-            (1, self.pass_time),
+            (2, self.pass_time),
         ]
         if self.publish is not None:
             choices.append((1, self.swap))
@@ -86,6 +86,13 @@ class Actor:
             if at < 0:
                 action()
                 return
+
+    def _recent(self) -> Sent | None:
+        """Return a request that was answered lately."""
+        with self.world.lock:
+            recent = list(self.world.sent.values())[-8:]
+        answered = [s for s in recent if s.response is not None]
+        return self.chance.choice(answered) if answered else None
 
     # purges
 
@@ -101,7 +108,15 @@ class Actor:
         self.world.done(f"purged {kind} {what}", what, "purge", begin=begin)
 
     def ident(self) -> str:
-        """Return a key of a store."""
+        """Return a key of a store; often of what was asked lately."""
+        recent = self._recent()
+        if recent is not None and self.chance.random() < 0.6:
+            who = recent.who
+            if self.keys:
+                fits = [k for k in self.keys if k.endswith(who.ident)]
+                return self.chance.choice(fits)
+            if who.ident in IDENTS and who.tenant in TENANTS:
+                return self.chance.choice((who.ident, f"{who.tenant}:{who.ident}"))
         if self.keys:
             return self.chance.choice(self.keys)
         ident = self.chance.choice(IDENTS)
@@ -143,13 +158,24 @@ class Actor:
         ]
         if not paths:
             return
-        path = self.chance.choice(paths)
+        path = self._served(paths)
         version = self.world.files.replace(path)
         self.world.done(f"replaced by {version}", path)
         self._maybe_purge()
 
+    def _served(self, paths: list[str]) -> str:
+        """Return one of the files, often one that was sent lately."""
+        recent = self._recent()
+        if recent is not None and self.chance.random() < 0.7:
+            assert recent.response is not None
+            version = self.world.files.of_size(len(recent.response.body))
+            if version is not None and version.path in paths:
+                return version.path
+        return self.chance.choice(paths)
+
     def _maybe_purge(self) -> None:
-        if self.chance.random() < 0.3:
+        """Let a purge follow, of what was asked lately, or of everything."""
+        if self.chance.random() < 0.5:
             self.chain.append(self.purge_id)
         elif self.chance.random() < 0.3:
             self.chain.append(self.purge_all)
@@ -280,7 +306,7 @@ class Actor:
 
     def pass_time(self) -> None:
         """Let some time pass, so that what is short-lived is over."""
-        end = time.monotonic() + self.chance.choice((0.3, 1.1, 2.1))
+        end = time.monotonic() + self.chance.choice((0.3, 1.1, 1.2, 2.2))
         wait_until(lambda: time.monotonic() > end)
 
     def reload(self) -> None:

@@ -31,14 +31,14 @@ def allowed_in(user: str, tenant: str) -> bool:
 
 
 def _seconds(chance: random.Random) -> int:
-    return chance.choice((1, 1, 2, 60, 60, 600, 86400))
+    return chance.choice((1, 1, 1, 2, 60, 60, 600, 86400))
 
 
 def shared(chance: random.Random, place: Place) -> Headers:
     """Return headers for an answer that is the same for all with its key."""
     n = _seconds(chance)
     now = time.time()
-    old = chance.choice((0, 10, 57, 58, 59, 60, 61))
+    old = chance.choice((0, 10, 57, 58, 59, 60, 61, 70, 600))
     policies: list[Headers] = [
         [("X-Accel-Expires", str(n))],
         [("X-Accel-Expires", str(n))],
@@ -48,6 +48,7 @@ def shared(chance: random.Random, place: Place) -> Headers:
         [("Cache-Control", f"public, max-age={n}")],
         [("Cache-Control", f"s-maxage={n}")],
         [("Cache-Control", f"public, max-age={n}, must-revalidate")],
+        [("Cache-Control", "public, max-age=1, must-revalidate")],
         [("Cache-Control", f"public, proxy-revalidate, max-age={n}")],
         [("Cache-Control", f"public, max-age=600, s-maxage={n}")],
         [("Cache-Control", "public, max-age=60"), ("Age", str(old))],
@@ -226,16 +227,16 @@ class Application:
         else:
             lines = unshared(chance, place)
         answered.lines = lines
-        if what < 0.03:
+        if what < 0.05:
             answered.died = True
             drop = chance.choice((0, 20))
             return Said(headers=teacher, body=b"half", drop=drop)
-        if what < 0.09 and data is None:
+        if what < 0.11 and data is None:
             answered.status = chance.choice((404, 404, 403, 500, 503, 302))
             answered.body = b"no %d\n" % answered.serial
             more = [("Location", "/x")] if answered.status == 302 else []
             return self._said(answered, [*teacher, *lines, *more])
-        if what < 0.13 and data is None:
+        if what < 0.15 and data is None:
             answered.body = b"said %s %d\n" % (
                 answered.label.encode(),
                 answered.serial,

@@ -16,6 +16,7 @@ from .app import Application
 from .clients import Client, Listener
 from .files import ALWAYS, Stored
 from .generate import Features, Generator
+from .relay import Relay
 from .rules import Model
 from .setting import Route
 from .world import Who, World
@@ -205,7 +206,8 @@ class Case:
         self.stores: dict[str, Store] = {}
         self.lookups: dict[str, str] = {}
         self.closing: list[Memcached] = []
-        self.servers: dict[str, Memcached] = {}
+        self.relays: list[Relay] = []
+        self.urls: dict[str, str] = {}
         self.blocks: list[str] = []
         self.other_blocks: list[str] = []
 
@@ -244,14 +246,18 @@ class Case:
         for name in ("m0", "m1"):
             server = Memcached(self.site.directory)
             self.closing.append(server)
-            self.servers[name] = server
             self.stores[name] = server
+            relay = Relay(server.port, self._chance(f"relay/{name}"))
+            self.relays.append(relay)
+            slow = self.chance.random() < 0.5
+            url = f"memcached://127.0.0.1:{relay.port}" if slow else server.url
+            self.urls[name] = url
             if self.chance.random() < 0.5:
-                self.lookups[name] = server.url
+                self.lookups[name] = url
             else:
                 self.lookups[name] = name
                 blocks.append(
-                    f"http_sendfile_store {name} {{ server {server.url};"
+                    f"http_sendfile_store {name} {{ server {url};"
                     " timeout 20s; connect_timeout 20s; }"
                 )
         return blocks
@@ -302,9 +308,9 @@ class Case:
             name = route.lookup.store
             others = [s for s in self.stores if s != name]
             other = self.chance.choice(others)
-            if self.lookups[name] == name and other in self.servers:
+            if self.lookups[name] == name and other in self.urls:
                 # the block of that name has another server from now on
-                old, new = self.servers[name].url, self.servers[other].url
+                old, new = self.urls[name], self.urls[other]
                 self.other_blocks = [
                     b.replace(old, new) if f" {name} {{" in b else b
                     for b in self.blocks
@@ -340,6 +346,8 @@ class Case:
             self.site.close()
             for app in self.apps.values():
                 app.close()
+            for relay in self.relays:
+                relay.close()
             for server in self.closing:
                 server.close()
             self.site.remove()

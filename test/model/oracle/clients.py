@@ -88,7 +88,7 @@ class Client:
         if route.page and chance.random() < 0.4:
             tenant = "page"
         authority = ""
-        if route.absolute and chance.random() < 0.04:
+        if route.absolute and chance.random() < 0.1:
             authority = chance.choice(listener.hosts)
         ident = chance.choice(IDENTS)
         args = chance.choice(ARGUMENTS)
@@ -123,23 +123,29 @@ class Client:
                 for field_ in ("user", "vip", "auth", "encoding", "language", "args")
                 if chance.random() < 0.12
             }
+            if chance.random() < 0.1 and other.listener == who.listener:
+                changes["authority"] = other.authority
             if chance.random() < 0.1:
                 changes["tenant"] = other.tenant
             if route.guide is not None:
                 changes["tenant"] = other.tenant
-                changes["server"] = other.server
                 changes["host"] = other.host
             if chance.random() < 0.1:
                 changes["listener"] = other.listener
-                changes["server"] = other.server
                 changes["host"] = other.host
                 changes["authority"] = ""
             who = replace(who, **changes)
+            who = replace(who, server=self._server(who))
         else:
             route = routes[chance.choice(self.routes)]
             who = self._who(route)
         self.last.append((route.name, who))
         return route, who
+
+    def _server(self, who: Who) -> str:
+        """Return which server an absolute URI, or the header Host, leads to."""
+        listener = next(x for x in self.listeners if x.name == who.listener)
+        return listener.servers.get(who.authority or who.host, "")
 
     # how
 

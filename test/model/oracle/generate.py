@@ -310,7 +310,7 @@ class Generator:
             f"        location ^~ /{name}/{other}/ {{ {passes} }}\n"
             f"        location ~ ^/{name}/ {{ {passes} }}\n}}"
         )
-        return self._route(name, "nested", text, place)
+        return self._route(name, "nested", text, place, inner=other)
 
     def maps(self, name: str) -> Route:
         """Another application for some, chosen by a map."""

@@ -404,10 +404,8 @@ class Model:
             return "must not be learned: it was in an if block"
         if place.key != used.key or place.in_if != used.in_if:
             return "was another block's"
-        if teacher.who.listener != sent.who.listener:
-            return "was another socket's"
-        if teacher.who.server != sent.who.server:
-            return "was another server's"
+        if self._where(teacher) != self._where(sent):
+            return "was another socket's, server's or location's"
         key = place.learn_key(teacher.who, teacher.target)
         if key != used.learn_key(sent.who, sent.target):
             return f"was for {key}"
@@ -437,14 +435,17 @@ class Model:
         if allowed.strict:
             return "is over, and must not be used stale"
         if self._may_be_stale(sent, used, key):
+            self.kinds_of("stale")
             return None
         return "is over"
+
+    def _where(self, sent: Sent) -> tuple[str, str, bool]:
+        return self.world.configs[0][0][sent.route].where(sent.who)
 
     def _same(self, sent: Sent, key: str, role: str) -> Iterator[Sent]:
         """Give the other requests for the same learn key and place."""
         for other in self._by_route[sent.route]:
-            where = (other.who.listener, other.who.server)
-            if other is sent or where != (sent.who.listener, sent.who.server):
+            if other is sent or self._where(other) != self._where(sent):
                 continue
             for place in self._place(self.routes(other), role):
                 if place.learn_key(other.who, other.target) == key:

@@ -272,6 +272,9 @@ class Route:
         cached: proxy_cache is in front of the applications.
         args: whether there are arguments in its URLs.
         absolute: whether clients write absolute URIs.
+        words: URIs that an application redirects to.
+        guide: it is of a guide.
+        inner: the tenant that has a location of its own.
     """
 
     name: str
@@ -287,6 +290,11 @@ class Route:
     absolute: bool = True
     words: tuple[str, ...] = field(default=())
     guide: Guide | None = None
+    inner: str = ""
+
+    def where(self, who: Who) -> tuple[str, str, bool]:
+        """Return which socket, server and inner location somebody asks."""
+        return who.listener, who.server, who.tenant == self.inner
 
     @property
     def by_id(self) -> bool:
