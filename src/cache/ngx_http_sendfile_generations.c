@@ -107,11 +107,9 @@ ngx_http_sendfile_generations_slot(ngx_http_sendfile_name_e kind,
 {
     uint32_t  hash;
 
-    hash = (kind == NGX_HTTP_SENDFILE_NAME_KEY)
-           ? ngx_murmur_hash2(name->data, name->len)
-           : (uint32_t) ngx_http_sendfile_mix(name->data, name->len,
-                                              NGX_HTTP_SENDFILE_MIX_LOWER);
-
+    hash = (uint32_t) ngx_http_sendfile_mix(name->data, name->len,
+                                      (kind == NGX_HTTP_SENDFILE_NAME_URL)
+                                      ? NGX_HTTP_SENDFILE_MIX_LOWER : 0);
     hash = (hash * 0x9e3779b1U) >> (32 - NGX_HTTP_SENDFILE_GENERATIONS_BITS);
 
     return ((uint32_t) kind << NGX_HTTP_SENDFILE_GENERATIONS_BITS) + hash;

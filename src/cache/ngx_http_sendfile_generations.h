@@ -77,7 +77,9 @@ ngx_http_sendfile_mix(const u_char *p, size_t len, uint64_t fold)
             word = (word << 8) | *p;
         }
 
-        return (hash ^ (word | fold)) * NGX_HTTP_SENDFILE_MIX;
+        hash = (hash ^ (word | fold)) * NGX_HTTP_SENDFILE_MIX;
+
+        return hash ^ (hash >> 32);
     }
 
     for (last -= sizeof(uint64_t); p < last; p += sizeof(uint64_t)) {

@@ -44,9 +44,11 @@ def test_second_request_does_not_reach_the_application(
     first = nginx.get(uri)
     assert_file(first, document)
     assert nginx.logged(uri).source == "app"
+    assert first.header("Age") is None
     for count in (2, 3):
         again = nginx.get(uri)
         assert_file(again, document)
+        assert int(again.header("Age") or "") >= 0
         assert app_headers(again) == app_headers(first)
         assert file_name(again) == ("inline", document.name)
         entry = nginx.logged(uri, count)

@@ -1116,6 +1116,47 @@ def test_bodies_are_checked_anew(site: Site, key: str) -> None:
         site.assert_file(ask(nginx, "/file/8").response, 8)
 
 
+@pytest.mark.parametrize("key", ["7", ""])
+@pytest.mark.parametrize("other", [False, True])
+def test_current_link_and_a_purge(site: Site, key: str, other: bool) -> None:
+    """A release that is switched to, then purged, is what is sent from then on.
+
+    The root is looked at once a second, and again when anything is after a purge:
+    what is read through an old one is not taken for new, for an hour.
+    """
+    for n in (1, 2):
+        (site.directory / f"release{n}").mkdir()
+        for name in ("7.dat", "8.dat"):
+            path = site.directory / f"release{n}" / name
+            path.write_bytes(content(n, 900))
+            make_old(path)
+    for name in ("7", "8"):
+        site.store.put(int(name), f"{name}.dat")
+    current = site.directory / "current"
+    current.symlink_to("release1")
+    nginx = site.start(
+        f"location /file/ {{ http_sendfile on; {LONG} {BODY}"
+        " http_sendfile_root %%DIR%%/current; }" + STATUS,
+        http=ZONE,
+    )
+    for _ in range(20):
+        for _ in range(3):
+            ask(nginx, "/file/7")
+        if other:
+            # the root has been looked at in this very second
+            ask(nginx, "/file/8")
+        new = site.directory / "current.new"
+        release = 3 - int(current.readlink().name[-1])
+        new.symlink_to(f"release{release}")
+        new.rename(current)
+        if key:
+            purge(nginx, key)
+        else:
+            purge_all(nginx)
+        for _ in range(3):
+            site.assert_file(ask(nginx, "/file/7").response, release, 900)
+
+
 @pytest.mark.parametrize("key", ["8", "nosuch"])
 def test_purge_of_another_key_leaves_a_body(site: Site, key: str) -> None:
     """A body is served until its file is looked at again, an hour later."""

@@ -21,6 +21,7 @@ ATTEMPTS = 5
 
 # what is not the application's, or is another one each time
 OWN = {
+    "age",
     "accept-ranges",
     "connection",
     "content-length",
