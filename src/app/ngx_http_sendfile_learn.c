@@ -285,12 +285,19 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_learned_t *learned)
 {
-    ngx_uint_t                  claimed;
-    ngx_http_sendfile_learn_t  *learn;
+    ngx_uint_t                    claimed;
+    ngx_http_sendfile_learn_t    *learn;
+    ngx_http_sendfile_learned_t  *stale;
 
     learn = ctx->learn;
 
-    if (ngx_http_sendfile_learn_care(r, learn) == NGX_ERROR) {
+    /* before the claim, which is given back by what is kept here */
+
+    stale = ngx_palloc(r->pool, sizeof(ngx_http_sendfile_learned_t));
+
+    if (stale == NULL
+        || ngx_http_sendfile_learn_care(r, learn) == NGX_ERROR)
+    {
         return NGX_ERROR;
     }
 
@@ -307,12 +314,8 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
                                            NGX_HTTP_SENDFILE_STATUS_STALE);
     }
 
-    learn->stale = ngx_palloc(r->pool, sizeof(ngx_http_sendfile_learned_t));
-    if (learn->stale == NULL) {
-        return NGX_ERROR;
-    }
-
-    *learn->stale = *learned;
+    *stale = *learned;
+    learn->stale = stale;
 
     return ngx_http_sendfile_learn_stand_in(r, learn, slcf);
 }
