@@ -12,6 +12,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 
 import pytest
@@ -1328,9 +1329,12 @@ def test_claim_of_another_worker(site: Site, web: Gateway) -> None:
     nginx = start(site)
     try:
         ask(nginx)
-        with expire(nginx, web, 2) as connection:
-            for _ in range(40):
-                assert ask(nginx).said == ("STALE", "learned")
+        with expire(nginx, web, 2) as connection, ExitStack() as stack:
+            others = [stack.enter_context(nginx.connect()) for _ in range(40)]
+            for other in others:
+                other.send_request("GET", "/a")
+            for other in others:
+                site.assert_file(other.read_response(), 1, SIZE)
             assert web.count() == 2
             held.go.set()
             site.assert_file(connection.read_response(), 2, SIZE)
