@@ -13,6 +13,10 @@
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_conf.h"
+#include "ngx_http_sendfile_location.h"
+#include "ngx_http_sendfile_lookup.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_json.h"
@@ -299,53 +303,6 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
 
     return ngx_http_sendfile_add_handler(cf, NGX_HTTP_PRECONTENT_PHASE,
                                          ngx_http_sendfile_handler);
-}
-
-
-ngx_int_t
-ngx_http_sendfile_add_handler(ngx_conf_t *cf, ngx_uint_t phase,
-    ngx_http_handler_pt handler)
-{
-    ngx_http_handler_pt        *h;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    h = ngx_array_push(&cmcf->phases[phase].handlers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    *h = handler;
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_http_sendfile_add_last_handler(ngx_conf_t *cf, ngx_uint_t phase,
-    ngx_http_handler_pt handler)
-{
-    ngx_array_t                *handlers;
-    ngx_http_handler_pt        *h;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    handlers = &cmcf->phases[phase].handlers;
-
-    if (ngx_array_push(handlers) == NULL) {
-        return NGX_ERROR;
-    }
-
-    h = handlers->elts;
-
-    ngx_memmove(h + 1, h,
-                (handlers->nelts - 1) * sizeof(ngx_http_handler_pt));
-
-    *h = handler;
-
-    return NGX_OK;
 }
 
 

@@ -14,6 +14,7 @@
 #include "ngx_http_sendfile_learn.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_deliver.h"
+#include "ngx_http_sendfile_location.h"
 
 
 static ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 
 
 static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,

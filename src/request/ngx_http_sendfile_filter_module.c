@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_learn.h"

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_record.h"
 #include "nsf_key.h"
@@ -21,8 +21,6 @@ static ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_loop(ngx_http_request_t *r,
@@ -54,7 +52,6 @@ static ngx_int_t ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_abort(void *data);
-static void ngx_http_sendfile_mark(void *data);
 
 
 ngx_int_t
@@ -133,50 +130,6 @@ ngx_http_sendfile_redirected(ngx_http_request_t *r)
     }
 
     return NGX_DECLINED;
-}
-
-
-ngx_http_sendfile_ctx_t *
-ngx_http_sendfile_get_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t       *cln;
-    ngx_http_sendfile_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_module);
-
-    if (ctx || !(r->internal || r->filter_finalize)) {
-        return ctx;
-    }
-
-    /*
-     * A redirect, or a filter that has answered instead, has cleared the
-     * contexts.  The pool is the main request's.
-     */
-
-    for (cln = r->pool->cleanup; cln; cln = cln->next) {
-
-        if (cln->handler == ngx_http_sendfile_mark) {
-            ctx = cln->data;
-
-            if (ctx->request == r) {
-                ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
-                return ctx;
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
-void
-ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
-    ngx_uint_t code, const char *reason)
-{
-    ctx->state = NGX_HTTP_SENDFILE_FAILED;
-    ctx->outcome.failure = failure;
-    ctx->outcome.code = code;
-    ctx->outcome.reason = reason;
 }
 
 
@@ -403,83 +356,6 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
-ngx_http_sendfile_ctx_t *
-ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t       *cln;
-    ngx_http_sendfile_ctx_t  *ctx;
-
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_sendfile_ctx_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    ctx = cln->data;
-    ngx_http_sendfile_init_ctx(ctx, r);
-
-    cln->handler = ngx_http_sendfile_mark;
-
-    ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
-
-    return ctx;
-}
-
-
-void
-ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_name_e kind,
-    ngx_str_t *name)
-{
-    uint32_t                        slot;
-    ngx_http_sendfile_main_conf_t  *smcf;
-
-    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
-
-    if (smcf->generations) {
-        slot = ngx_http_sendfile_generations_slot(kind, name);
-        ngx_http_sendfile_subject_add(&ctx->subject, slot);
-    }
-}
-
-
-void
-ngx_http_sendfile_ctx_moment(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_moment_t *moment)
-{
-    ngx_http_sendfile_generations_t  *g;
-    ngx_http_sendfile_main_conf_t    *smcf;
-
-    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
-    g = smcf->generations;
-
-    /* in this order: see ngx_http_sendfile_generations_now() */
-
-    moment->now = g ? ngx_http_sendfile_generations_now(g) : 0;
-    moment->due = g ? ngx_http_sendfile_generations_due(g, &ctx->subject) : 0;
-}
-
-
-ngx_uint_t
-ngx_http_sendfile_ctx_old(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_generations_t *g, ngx_atomic_uint_t generation)
-{
-    return generation < ngx_http_sendfile_generations_due(g, &ctx->subject);
-}
-
-
-static void
-ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
-{
-    ngx_memzero(ctx, sizeof(ngx_http_sendfile_ctx_t));
-
-    ctx->request = r;
-    ctx->lookup_time = (ngx_msec_t) -1;
-
-    ctx->waiter.handler = ngx_http_sendfile_answered;
-    ctx->waiter.data = ctx;
-}
-
-
 /*
  * A request that has been through here goes on to whatever else is there,
  * but for one case: the application answered with X-Accel-Redirect to
@@ -607,6 +483,8 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_ctx_moment(r, ctx, &moment);
 
+    ctx->waiter.handler = ngx_http_sendfile_answered;
+    ctx->waiter.data = ctx;
     ctx->waiter.generation = moment.now;
     ctx->waiter.due = moment.due;
 
@@ -639,49 +517,6 @@ ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
     }
 
     return NGX_AGAIN;
-}
-
-
-ngx_int_t
-ngx_http_sendfile_suspend(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev;
-
-    /* a client that leaves is to be noticed */
-
-    rev = r->connection->read;
-
-    if (rev->ready) {
-        ngx_post_event(rev, &ngx_posted_events);
-
-    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    r->read_event_handler = ngx_http_test_reading;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_http_sendfile_resume(ngx_http_request_t *r)
-{
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-
-    } else {
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_core_run_phases;
-
-        ngx_http_core_run_phases(r);
-    }
-
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -860,13 +695,4 @@ ngx_http_sendfile_abort(void *data)
     if (ctx->state == NGX_HTTP_SENDFILE_LOOKUP) {
         ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
-}
-
-
-/* nothing to clean up: this is how a context is found after a redirect */
-
-static void
-ngx_http_sendfile_mark(void *data)
-{
-    return;
 }
