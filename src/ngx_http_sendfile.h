@@ -98,6 +98,28 @@ typedef struct {
 } ngx_http_sendfile_main_conf_t;
 
 
+/*
+ * What the checks of a level need to know: what is written on it, and where
+ * the directives are that it has or inherits.
+ */
+
+typedef struct {
+    ngx_uint_t                      has_prefix;
+    ngx_uint_t                      has_root;
+
+    /* nginx -t has warned of it, as the target of a prefix */
+    ngx_uint_t                      warned;
+
+    ngx_http_sendfile_place_t       enable;
+    ngx_http_sendfile_place_t       prefix;
+    ngx_http_sendfile_place_t       fallback;
+    ngx_http_sendfile_place_t       fallback_on;
+    ngx_http_sendfile_place_t       cache_body;
+    ngx_http_sendfile_place_t       accept;
+    ngx_http_sendfile_place_t       learn;
+} ngx_http_sendfile_places_t;
+
+
 typedef struct {
     ngx_flag_t                      enable;
 
@@ -158,18 +180,8 @@ typedef struct {
     ngx_uint_t                      status;
     ngx_uint_t                      status_write;
 
-    /* for the checks: what stands on this level, and where */
-    ngx_uint_t                      has_prefix;
-    ngx_uint_t                      has_root;
-    ngx_uint_t                      warned;
-    ngx_http_sendfile_place_t       enable_place;
-    ngx_http_sendfile_place_t       prefix_place;
-    ngx_http_sendfile_place_t       fallback_place;
-    ngx_http_sendfile_place_t       fallback_on_place;
-    ngx_http_sendfile_place_t       cache_body_place;
-    ngx_http_sendfile_place_t       accept_place;
-    ngx_http_sendfile_place_t       allow_place;
-    ngx_http_sendfile_place_t       learn_place;
+    /* used while the configuration is read, by no request */
+    ngx_http_sendfile_places_t     *places;
 } ngx_http_sendfile_loc_conf_t;
 
 

@@ -108,7 +108,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     }
 
     answer = ctx->answer;
-    answer->pending = 0;
+    answer->state = NGX_HTTP_SENDFILE_ANSWER_FOLLOWED;
 
     if (ngx_http_sendfile_accept_headers(r, answer) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
@@ -120,7 +120,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
 
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ngx_str_set(&ctx->outcome.source, "app");
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_APP;
     ctx->outcome.status = status;
 
     if (answer->redirect == &ngx_http_sendfile_accept_redirect) {
@@ -171,14 +171,17 @@ ngx_http_sendfile_accept_pending(ngx_http_request_t *r,
 
     answer = ctx->answer;
 
-    if (answer == NULL || !answer->pending || r->upstream == NULL) {
+    if (answer == NULL
+        || answer->state != NGX_HTTP_SENDFILE_ANSWER_PENDING
+        || r->upstream == NULL)
+    {
         return 0;
     }
 
     if (r->upstream->headers_in.x_accel_redirect != answer->redirect
         || answer->uri_changes != (ngx_uint_t) r->uri_changes + 1)
     {
-        answer->pending = 0;
+        answer->state = NGX_HTTP_SENDFILE_ANSWER_DROPPED;
         return 0;
     }
 
@@ -212,8 +215,6 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
     value = &answer->line->value;
-
-    ctx->cached = 0;
 
     err = ngx_http_sendfile_accept_path(ctx, slcf, value);
 

@@ -213,7 +213,7 @@ ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
 void
 ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn)
 {
-    if (learn->stale || learn->used) {
+    if (learn->stale || learn->fate == NGX_HTTP_SENDFILE_LEARN_USED) {
         ngx_http_sendfile_zone_delete(learn->zone, &learn->name);
         learn->stale = NULL;
         learn->claimed = 0;

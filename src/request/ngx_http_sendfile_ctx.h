@@ -50,6 +50,17 @@ typedef enum {
 } ngx_http_sendfile_status_e;
 
 
+/* $sendfile_source: who has answered */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_SOURCE_NONE = 0,
+    NGX_HTTP_SENDFILE_SOURCE_STORE,
+    NGX_HTTP_SENDFILE_SOURCE_CACHE,
+    NGX_HTTP_SENDFILE_SOURCE_LEARNED,
+    NGX_HTTP_SENDFILE_SOURCE_APP
+} ngx_http_sendfile_source_e;
+
+
 /*
  * What has become of trying to serve a file: the one thing that variables, the
  * log and the fallback speak of.
@@ -57,12 +68,10 @@ typedef enum {
 
 typedef struct {
     ngx_http_sendfile_status_e      status;
+    ngx_http_sendfile_source_e      source;
 
     /* what is to be sent; its path is empty if there is nothing */
     nsf_target_t                    target;
-
-    /* "lmdb", "app"...; empty: nobody has answered */
-    ngx_str_t                       source;
 
     /* why not a file: one of NGX_HTTP_SENDFILE_ON_, and in words */
     ngx_uint_t                      failure;
@@ -79,17 +88,55 @@ typedef struct {
     ngx_memzero(outcome, sizeof(ngx_http_sendfile_outcome_t))
 
 
+/*
+ * The target was in the zone before this request, so it is asked for more than
+ * once: what is read of its file is worth keeping.  Not a stale record, of
+ * which the store may say something else at any time.
+ */
+
+#define ngx_http_sendfile_outcome_known(outcome)                              \
+    ((outcome)->source == NGX_HTTP_SENDFILE_SOURCE_LEARNED                    \
+     || ((outcome)->source == NGX_HTTP_SENDFILE_SOURCE_CACHE                  \
+         && (outcome)->status == NGX_HTTP_SENDFILE_STATUS_HIT))
+
+
+/* how far a target has got that was found */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_NOT_DELIVERED = 0,
+
+    /* by a redirect that has not yet begun: see ..._redirected() */
+    NGX_HTTP_SENDFILE_REDIRECTING,
+
+    NGX_HTTP_SENDFILE_DELIVERED
+} ngx_http_sendfile_delivery_e;
+
+
 /* what the cache may know of an application's answer, more in app/ */
 
 typedef struct ngx_http_sendfile_learn_s  ngx_http_sendfile_learn_t;
 
 
+/* an application's answer: PENDING until nginx goes where it leads to */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_ANSWER_DROPPED = 0,
+    NGX_HTTP_SENDFILE_ANSWER_PENDING,
+    NGX_HTTP_SENDFILE_ANSWER_FOLLOWED,
+
+    /* the redirect led to a lookup */
+    NGX_HTTP_SENDFILE_ANSWER_LOOKED_UP
+} ngx_http_sendfile_answer_e;
+
+
 /*
  * An application's answer with a header of http_sendfile_accept, of which
- * more is in app/.  It has been read, but not yet followed: PENDING.
+ * more is in app/.
  */
 
 typedef struct {
+    ngx_http_sendfile_answer_e      state;
+
     /* of the location that has asked the application */
     void                          **loc_conf;
 
@@ -97,13 +144,9 @@ typedef struct {
     ngx_table_elt_t                *line;
     ngx_table_elt_t                *redirect;
     unsigned                        keepalive:1;
-    unsigned                        pending:1;
 
     /* nginx goes there now: r->uri_changes before; 0: not yet */
     ngx_uint_t                      uri_changes;
-
-    /* the redirect led to a lookup */
-    unsigned                        looked_up:1;
 
     /* type and headers, for the answer of whoever sends the file */
     nsf_target_t                    kept;
@@ -119,6 +162,10 @@ typedef struct {
     ngx_http_request_t             *request;
     ngx_http_sendfile_state_e       state;
     ngx_http_sendfile_outcome_t     outcome;
+    ngx_http_sendfile_delivery_e    delivery;
+
+    /* how many keys were to be looked up: 2 after an X-Accel-Redirect */
+    ngx_uint_t                      lookups;
 
     ngx_str_t                       id;
     ngx_str_t                       key;
@@ -152,26 +199,11 @@ typedef struct {
     /* for direct delivery; empty: that of the location */
     ngx_str_t                       root;
 
-    /* the target is the cache's, and fresh */
-    unsigned                        cached:1;
-
-    /* a target has been found and is on its way */
-    unsigned                        delivered:1;
-
-    /* by a redirect that has not yet begun: see ..._redirected() */
-    unsigned                        redirecting:1;
-
-    /* the record's headers are in the answer */
+    /* the record's headers are in the response */
     unsigned                        decorated:1;
-
-    /* there was a key to look up */
-    unsigned                        looked_up:1;
 
     /* the fallback was taken */
     unsigned                        fallen:1;
-
-    /* asked once more, after an X-Accel-Redirect */
-    unsigned                        again:1;
 } ngx_http_sendfile_ctx_t;
 
 

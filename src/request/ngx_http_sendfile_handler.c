@@ -99,7 +99,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
 
             ctx->id = id;
             ctx->key = key;
-            ctx->looked_up = 1;
+            ctx->lookups = 1;
         }
     }
 
@@ -124,8 +124,8 @@ ngx_http_sendfile_redirected(ngx_http_request_t *r)
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->redirecting) {
-        ctx->redirecting = 0;
+    if (ctx && ctx->delivery == NGX_HTTP_SENDFILE_REDIRECTING) {
+        ctx->delivery = NGX_HTTP_SENDFILE_DELIVERED;
         ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
     }
 
@@ -183,15 +183,14 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target, &generation)) {
 
     case NGX_HTTP_SENDFILE_RECORD_FRESH:
-        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
         ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_HIT;
         ctx->state = NGX_HTTP_SENDFILE_FOUND;
         ctx->outcome.target = target;
-        ctx->cached = 1;
         return NGX_OK;
 
     case NGX_HTTP_SENDFILE_RECORD_NEGATIVE:
-        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
         ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
                                NGX_HTTP_NOT_FOUND, "not in store");
@@ -233,7 +232,7 @@ ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
 {
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ngx_str_set(&ctx->outcome.source, "cache");
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
     ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_STALE;
     ctx->outcome.target = *ctx->stale;
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
@@ -271,7 +270,7 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
             return rc;
         }
 
-        if (ctx->cached
+        if (ngx_http_sendfile_outcome_known(&ctx->outcome)
             && ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
         {
             return ngx_http_sendfile_vanished(r, ctx, slcf);
@@ -348,8 +347,6 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ctx->cached = 0;
-
     rc = ngx_http_sendfile_ask(r, ctx, slcf);
 
     return (rc == NGX_OK) ? ngx_http_sendfile_run(r, ctx, slcf) : rc;
@@ -369,17 +366,17 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 {
     ngx_int_t                    rc;
     ngx_str_t                    id, key, before;
-    ngx_uint_t                   looked_up;
+    ngx_uint_t                   lookups;
     ngx_http_cleanup_t          *cleanup;
     ngx_http_sendfile_learn_t   *learn;
     ngx_http_sendfile_answer_t  *answer;
 
-    if (ctx->delivered) {
+    if (ctx->delivery != NGX_HTTP_SENDFILE_NOT_DELIVERED) {
         return NGX_DECLINED;
     }
 
-    if (ctx->looked_up
-        && (ctx->again
+    if (ctx->lookups
+        && (ctx->lookups > 1
             || r->upstream == NULL
             || r->upstream->headers_in.x_accel_redirect == NULL))
     {
@@ -404,7 +401,7 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return rc;
     }
 
-    if (ctx->looked_up
+    if (ctx->lookups
         && slcf->store == ctx->store
         && key.len == ctx->key.len
         && ngx_memcmp(key.data, ctx->key.data, key.len) == 0)
@@ -418,19 +415,18 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     cleanup = ctx->cleanup;
     answer = ctx->answer;
     learn = ctx->learn;
-    looked_up = ctx->looked_up;
+    lookups = ctx->lookups;
 
     ngx_http_sendfile_init_ctx(ctx, r);
 
     if (answer) {
-        answer->looked_up = 1;
+        answer->state = NGX_HTTP_SENDFILE_ANSWER_LOOKED_UP;
     }
 
     ctx->cleanup = cleanup;
     ctx->answer = answer;
     ctx->learn = learn;
-    ctx->again = looked_up;
-    ctx->looked_up = 1;
+    ctx->lookups = lookups + 1;
     ctx->id = id;
     ctx->key = key;
 
@@ -525,7 +521,7 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
     ctx->lookup_time = ngx_current_msec - ctx->start;
-    ctx->outcome.source = ctx->store->type->scheme;
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_STORE;
     ctx->outcome.detail = res->detail;
     ctx->outcome.err = res->err;
 
