@@ -576,11 +576,11 @@ def test_a_short_deadline_of_the_probe(site: Site, fake: Fake) -> None:
     """An answer in the server's time brings it back, though it is too late for one."""
     add(site, fake, 7)
     fake.script = hang_up
-    nginx = site.start(short_and_long(fake.url, "20ms", "20s"))
+    nginx = site.start(short_and_long(fake.url, "300ms", "20s"))
     for _ in range(3):
         assert nginx.get("/short/7").status == 502
     assert len(down_lines(nginx)) == 1
-    fake.script = late(0.06)
+    fake.script = late(0.6)
     wait_until(lambda: nginx.get("/short/7").status == 504, what="the probe to be sent")
     wait_until(lambda: up_lines(nginx), what="the server to be up again")
     site.assert_file(nginx.get("/file/7"), 7)
