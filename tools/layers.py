@@ -51,7 +51,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "umbrella": {"pure", "api", "cache"},
     "context": {"pure", "umbrella", "lookup"},
     "conf": LEAVES | {"umbrella", "store"},
-    "deliver": {"context", "cache"},
+    "deliver": LEAVES | {"context", "cache"},
     "upstream hook": {"compat"},
     "app": LEAVES | {"context", "conf", "deliver", "upstream hook"},
     "request": LEAVES | {"context", "cache", "deliver", "app"},

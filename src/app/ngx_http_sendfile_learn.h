@@ -117,6 +117,9 @@ struct ngx_http_sendfile_learn_s {
     /* the stale answer's renewal is this request's */
     unsigned                        claimed:1;
 
+    /* there is a learned answer, be it old for this request */
+    unsigned                        found:1;
+
     /* the request has left the location */
     unsigned                        left:1;
 
