@@ -77,7 +77,7 @@ ngx_http_sendfile_accept_init(ngx_conf_t *cf)
 }
 
 
-/* the first handler after any redirect */
+/* in the first phase after any redirect: follows the answer */
 
 static ngx_int_t
 ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
@@ -87,7 +87,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
     ngx_http_sendfile_answer_t  *answer;
     ngx_http_sendfile_status_e   status;
 
-    /* a subrequest that has not asked anybody yet has nothing to follow */
+    /* a subrequest is internal from its start: it may have no answer yet */
 
     if (!r->internal || (r->upstream == NULL && r != r->main)) {
         return ngx_http_sendfile_accept_strayed(r);
@@ -114,7 +114,7 @@ ngx_http_sendfile_accept_redirected(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    /* a record that did not lead to a file has no say in this one */
+    /* of a lookup before it only the status is kept */
 
     status = ctx->outcome.status;
 
@@ -198,7 +198,7 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
     const char                    *err;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
-    /* nothing else is to take it for nginx's own redirect */
+    /* or again() would take it for an X-Accel-Redirect of the answer */
 
     r->upstream->headers_in.x_accel_redirect = NULL;
 

@@ -33,7 +33,7 @@ static void ngx_http_sendfile_answer_lines(ngx_http_upstream_t *u,
     ngx_uint_t accept, ngx_table_elt_t **file, ngx_table_elt_t **redirect);
 static ngx_int_t ngx_http_sendfile_answer_follow(ngx_http_request_t *r,
     ngx_table_elt_t *line);
-static ngx_int_t ngx_http_sendfile_answer_cached(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_answer_cleanup(ngx_http_request_t *r);
 
 
 static ngx_http_sendfile_upstream_hook_t  ngx_http_sendfile_answer_hooks[] = {
@@ -162,7 +162,7 @@ ngx_http_sendfile_answer_status(ngx_http_request_t *r, ngx_table_elt_t *h,
 }
 
 
-/* accepted or not, the paths of a site are not for its clients */
+/* the header is not sent to the client, unless http_sendfile_accept is off */
 
 static ngx_int_t
 ngx_http_sendfile_answer_copy(ngx_http_request_t *r, ngx_table_elt_t *h,
@@ -187,7 +187,7 @@ ngx_http_sendfile_answer_copy(ngx_http_request_t *r, ngx_table_elt_t *h,
 }
 
 
-/* the header is whole, and was not bad: nginx redirects the request */
+/* nginx has read all of the header and is about to redirect the request */
 
 static void
 ngx_http_sendfile_answer_go(ngx_http_request_t *r, ngx_str_t *to)
@@ -375,7 +375,7 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
     answer->uri_changes = 0;
     answer->keepalive = r->keepalive;
 
-    return ngx_http_sendfile_answer_cached(r);
+    return ngx_http_sendfile_answer_cleanup(r);
 }
 
 
@@ -386,7 +386,7 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
  */
 
 static ngx_int_t
-ngx_http_sendfile_answer_cached(ngx_http_request_t *r)
+ngx_http_sendfile_answer_cleanup(ngx_http_request_t *r)
 {
     ngx_http_cleanup_t  *cln;
 

@@ -105,7 +105,7 @@ struct ngx_http_sendfile_learn_s {
     ngx_http_sendfile_learned_t    *stale;
 
     /* the answer to be kept, and for how many seconds; or why not */
-    ngx_http_sendfile_learned_t     answer;
+    ngx_http_sendfile_learned_t     learned;
     int64_t                         seconds;
     const char                     *refusal;
 

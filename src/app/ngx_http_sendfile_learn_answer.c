@@ -139,7 +139,7 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
             i = 0;
         }
 
-        /* what nginx does with them it does to this request only */
+        /* nginx applies these to this request, not to those that follow */
 
         if (ngx_http_sendfile_learn_is(&h[i], "X-Accel-Limit-Rate")
             || ngx_http_sendfile_learn_is(&h[i], "X-Accel-Charset"))
@@ -164,13 +164,13 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     reason = nsf_lifetime(&lifetime, &learn->seconds);
 
     learn->revalidate = lifetime.revalidate;
-    learn->answer.born = ngx_time() - nsf_lifetime_initial_age(&lifetime);
+    learn->learned.born = ngx_time() - nsf_lifetime_initial_age(&lifetime);
 
     return reason ? reason : ngx_http_sendfile_learn_storable(kept);
 }
 
 
-/* what the location ignores for its cache it ignores for this one */
+/* proxy_ignore_headers and its like hold here, too */
 
 static void
 ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h,
@@ -263,7 +263,7 @@ ngx_http_sendfile_learn_target(ngx_http_request_t *r,
     nsf_target_t                  path;
     ngx_http_sendfile_learned_t  *learned;
 
-    learned = &ctx->learn->answer;
+    learned = &ctx->learn->learned;
 
     if (base) {
         learned->kind = NGX_HTTP_SENDFILE_LEARNED_FILE;
@@ -345,7 +345,7 @@ ngx_http_sendfile_learn_cleanup(void *data)
 }
 
 
-/* a redirect to a file that is gone */
+/* a learned answer was used: if no file was sent, it is forgotten */
 
 static void
 ngx_http_sendfile_learn_used(ngx_http_request_t *r,
@@ -500,7 +500,7 @@ ngx_http_sendfile_learn_sent(ngx_http_request_t *r)
 static void
 ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
 {
-    /* why there is no file is more to the point */
+    /* the reason why no file was sent says more */
 
     if (ctx->outcome.failure
         && ctx->learn->fate == NGX_HTTP_SENDFILE_LEARN_FOLLOWED)

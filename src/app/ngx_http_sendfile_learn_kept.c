@@ -140,7 +140,7 @@ ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
     ngx_http_sendfile_kept_prefix_t   prefix;
 
     learn = ctx->learn;
-    learned = &learn->answer;
+    learned = &learn->learned;
 
     if (ngx_http_sendfile_learn_prefix(r, learn, &prefix) != NGX_OK
         || ngx_http_sendfile_learn_old(ctx, &prefix, learn->generation))
@@ -193,9 +193,9 @@ ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    prefix->born = learn->answer.born;
-    prefix->kind = learn->answer.kind;
-    prefix->base_len = (uint16_t) learn->answer.base.len;
+    prefix->born = learn->learned.born;
+    prefix->kind = learn->learned.kind;
+    prefix->base_len = (uint16_t) learn->learned.base.len;
 
     prefix->slots[0] = ngx_http_sendfile_generations_slot(
                                             NGX_HTTP_SENDFILE_NAME_URL, &url);
@@ -210,7 +210,7 @@ ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
 }
 
 
-/* what is not there need not be forgotten: no lock for each such answer */
+/* takes the shard's lock only if there is an answer to be removed */
 
 void
 ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn)

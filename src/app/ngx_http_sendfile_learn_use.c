@@ -99,7 +99,7 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    /* a file is on its way already: this location is a part of that */
+    /* the request was redirected here to send a file that is known */
 
     if (ctx
         && (ctx->learn
@@ -229,7 +229,7 @@ ngx_http_sendfile_learn_create(ngx_http_request_t *r,
 }
 
 
-/* for when there is no response: NGX_DECLINED, or NGX_ERROR */
+/* settles also a request without a response: NGX_DECLINED, or NGX_ERROR */
 
 static ngx_int_t
 ngx_http_sendfile_learn_care(ngx_http_request_t *r,
@@ -296,7 +296,7 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
 
     learn = ctx->learn;
 
-    /* before the claim, which is given back by what is kept here */
+    /* before the claim, so that no lack of memory can leave it taken */
 
     stale = ngx_palloc(r->pool, sizeof(ngx_http_sendfile_learned_t));
 
@@ -462,7 +462,7 @@ ngx_http_sendfile_learn_file(ngx_http_request_t *r,
         }
     }
 
-    /* allowed no more */
+    /* the directory is no longer in http_sendfile_allow */
 
     return NGX_DECLINED;
 }

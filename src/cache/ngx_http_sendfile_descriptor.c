@@ -40,7 +40,7 @@ struct ngx_http_sendfile_kept_s {
     ngx_fd_t                   fd;
     ngx_http_sendfile_ident_t  ident;
 
-    /* the last look at the path */
+    /* when the path was last looked at, and the clock before that */
     ngx_msec_t                 checked;
     ngx_atomic_uint_t          generation;
 
@@ -81,7 +81,7 @@ static ngx_queue_t                 ngx_http_sendfile_kept_queue;
 static ngx_uint_t                  ngx_http_sendfile_nkept;
 static ngx_uint_t                  ngx_http_sendfile_kept_max;
 
-/* with a log that says nothing and outlives every cycle */
+/* a log of its own, which drops what is written, and outlives every cycle */
 
 static ngx_event_t                 ngx_http_sendfile_kept_timer;
 static ngx_connection_t            ngx_http_sendfile_kept_dumb;
@@ -240,7 +240,7 @@ ngx_http_sendfile_descriptor_keep(ngx_http_sendfile_descriptor_t *d,
 }
 
 
-/* just now, in this turn of the event loop */
+/* the path was looked at in this turn of the event loop */
 
 static void
 ngx_http_sendfile_kept_checked(ngx_http_sendfile_descriptor_t *d,
@@ -426,7 +426,7 @@ ngx_http_sendfile_kept_init(void)
         ngx_http_sendfile_kept_timer.handler = ngx_http_sendfile_kept_expire;
         ngx_http_sendfile_kept_timer.log = &ngx_http_sendfile_kept_log;
 
-        /* the end of a worker does not wait for it */
+        /* a worker that is to exit does not wait for this timer */
 
         ngx_http_sendfile_kept_timer.cancelable = 1;
     }

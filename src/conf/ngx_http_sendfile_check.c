@@ -281,7 +281,7 @@ ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
 }
 
 
-/* a server's own level, if its "location /" takes all that comes to it */
+/* a server's own level that no request reaches: there is a "location /" */
 
 static ngx_uint_t
 ngx_http_sendfile_shadowed(ngx_http_sendfile_enabled_t *e)

@@ -67,7 +67,7 @@ ngx_http_sendfile_conf_store(ngx_conf_t *cf, ngx_str_t *url)
         return NULL;
     }
 
-    /* of a NAME its block makes the rest, earlier or later in the file */
+    /* a NAME gets its type from its block, before or after this line */
 
     storep = ngx_array_push(&smcf->stores);
     if (storep == NULL) {

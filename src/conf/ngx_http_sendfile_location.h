@@ -39,13 +39,13 @@ ngx_int_t ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
     ngx_http_core_srv_conf_t *cscf, ngx_str_t *name);
 
 /*
- * Nobody but nginx on our behalf has a way to these: an error as if there were
- * none, in nginx's words.
+ * For a request that came to one of these otherwise than by us: nginx's own
+ * error for a named location that does not exist.
  */
 
 ngx_int_t ngx_http_sendfile_no_location(ngx_http_request_t *r);
 
-/* a location once more; *clcf is what it may be changed in */
+/* a copy of a location, in which *clcf may be changed */
 
 void **ngx_http_sendfile_copy_location(ngx_pool_t *pool, void **loc_conf,
     ngx_http_core_loc_conf_t **clcf);

@@ -43,7 +43,7 @@ typedef struct {
     /* when it was looked for */
     ngx_http_sendfile_moment_t  moment;
 
-    /* the descriptor is no kept one from before */
+    /* the file was opened for this request, not for one before it */
     ngx_uint_t                  opened;  /* unsigned  opened:1; */
 } ngx_http_sendfile_content_t;
 
@@ -56,7 +56,7 @@ static ngx_int_t ngx_http_sendfile_direct_name(ngx_http_request_t *r,
     ngx_http_sendfile_content_t *content);
 static void ngx_http_sendfile_direct_known(
     ngx_http_sendfile_content_t *content, nsf_shard_key_t *name);
-static ngx_int_t ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
+static ngx_int_t ngx_http_sendfile_direct_body(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_content_t *content);
 static ngx_int_t ngx_http_sendfile_direct_read(ngx_http_request_t *r,
@@ -67,7 +67,7 @@ static void ngx_http_sendfile_direct_memory(
 static ngx_int_t ngx_http_sendfile_direct_file(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_content_t *content);
-static ngx_int_t ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
+static ngx_int_t ngx_http_sendfile_direct_descriptor(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_content_t *content);
 static ngx_uint_t ngx_http_sendfile_direct_shared(ngx_http_request_t *r,
@@ -111,7 +111,7 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_ctx_moment(r, ctx, &content.moment);
 
     if (slcf->cache && slcf->cache_body) {
-        rc = ngx_http_sendfile_direct_cached(r, ctx, slcf, &content);
+        rc = ngx_http_sendfile_direct_body(r, ctx, slcf, &content);
 
     } else {
         rc = ngx_http_sendfile_direct_file(r, ctx, slcf, &content);
@@ -152,7 +152,7 @@ ngx_http_sendfile_direct_root(ngx_http_request_t *r,
     }
 
     if (slcf->root->lengths == NULL) {
-        /* has been checked */
+        /* checked when the configuration was read */
         return NGX_OK;
     }
 
@@ -230,7 +230,7 @@ ngx_http_sendfile_direct_known(ngx_http_sendfile_content_t *content,
 /* a body from the cache, if the file is still that; else the file */
 
 static ngx_int_t
-ngx_http_sendfile_direct_cached(ngx_http_request_t *r,
+ngx_http_sendfile_direct_body(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_content_t *content)
 {
@@ -322,17 +322,17 @@ ngx_http_sendfile_direct_file(ngx_http_request_t *r,
         && slcf->cache
         && slcf->cache_check)
     {
-        return ngx_http_sendfile_direct_kept(r, ctx, slcf, content);
+        return ngx_http_sendfile_direct_descriptor(r, ctx, slcf, content);
     }
 
     return ngx_http_sendfile_direct_open(r, ctx, slcf, content);
 }
 
 
-/* from a descriptor that is kept, or from now on */
+/* from a descriptor that is open already, or is left open for others */
 
 static ngx_int_t
-ngx_http_sendfile_direct_kept(ngx_http_request_t *r,
+ngx_http_sendfile_direct_descriptor(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_content_t *content)
 {
@@ -497,7 +497,7 @@ ngx_http_sendfile_direct_descend(ngx_http_request_t *r,
             return NULL;
         }
 
-        /* descriptors that are kept are those that can be spared */
+        /* no descriptor is free: unused ones that are kept are closed */
 
         if ((*err != NGX_EMFILE && *err != NGX_ENFILE)
             || ngx_http_sendfile_descriptor_shrink() == 0)
@@ -516,7 +516,7 @@ ngx_http_sendfile_direct_size(ngx_http_sendfile_content_t *content)
 }
 
 
-/* as ngx_http_static_module answers them, but what is refused is not there */
+/* as ngx_http_static_module, but 404 for a path that leads out of the root */
 
 static ngx_uint_t
 ngx_http_sendfile_direct_code(ngx_err_t err)

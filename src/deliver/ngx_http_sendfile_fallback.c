@@ -86,7 +86,7 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
-/* which it is, here and now; NGX_CONF_UNSET_UINT if the variables are bad */
+/* its type for this request; NGX_CONF_UNSET_UINT if a variable spoils it */
 
 static ngx_uint_t
 ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
@@ -131,7 +131,7 @@ ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
 }
 
 
-/* what it says, when variables have been replaced */
+/* the type of a fallback whose variables have been replaced */
 
 static ngx_uint_t
 ngx_http_sendfile_fallback_text(ngx_str_t *to, ngx_uint_t *code)

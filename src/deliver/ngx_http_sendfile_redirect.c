@@ -75,7 +75,7 @@ ngx_http_sendfile_redirect_prefix(ngx_http_request_t *r,
     }
 
     if (slcf->prefix->lengths == NULL) {
-        /* has been checked */
+        /* checked when the configuration was read */
         return NGX_OK;
     }
 

@@ -166,7 +166,7 @@ ngx_http_sendfile_root_get(ngx_str_t *root, ngx_atomic_uint_t generation,
         return NULL;
     }
 
-    /* a file that is read through it is not of a later generation than it */
+    /* looked at in this second, and not before the last purge of the file */
 
     if (rt->fd != NGX_INVALID_FILE
         && rt->checked == ngx_time()
@@ -200,7 +200,7 @@ ngx_http_sendfile_root_find(ngx_str_t *root, ngx_log_t *log)
         ngx_queue_init(&ngx_http_sendfile_roots_queue);
     }
 
-    /* most often there is one */
+    /* the one used last: most workers have but one */
 
     if (!ngx_queue_empty(&ngx_http_sendfile_roots_queue)) {
         q = ngx_queue_head(&ngx_http_sendfile_roots_queue);

@@ -140,7 +140,7 @@ ngx_http_sendfile_suspend(ngx_http_request_t *r)
 {
     ngx_event_t  *rev;
 
-    /* a client that leaves is to be noticed */
+    /* so that it is noticed when the client closes the connection */
 
     rev = r->connection->read;
 
@@ -193,7 +193,7 @@ ngx_http_sendfile_palloc(void *ctx, size_t size)
 }
 
 
-/* nothing to clean up: this is how a context is found after a redirect */
+/* does nothing: get_ctx() finds the context by this handler in the pool */
 
 static void
 ngx_http_sendfile_mark(void *data)

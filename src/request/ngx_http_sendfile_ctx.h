@@ -82,7 +82,7 @@ typedef struct {
 } ngx_http_sendfile_outcome_t;
 
 
-/* another try begins: nothing of the one before is true of it */
+/* before another source is asked for the file */
 
 #define ngx_http_sendfile_outcome_reset(outcome)                              \
     ngx_memzero(outcome, sizeof(ngx_http_sendfile_outcome_t))
@@ -140,15 +140,15 @@ typedef struct {
     /* of the location that has asked the application */
     void                          **loc_conf;
 
-    /* the line that is followed, and what the response was until then */
+    /* the line that is followed; what headers_in.x_accel_redirect was */
     ngx_table_elt_t                *line;
     ngx_table_elt_t                *redirect;
     unsigned                        keepalive:1;
 
-    /* nginx goes there now: r->uri_changes before; 0: not yet */
+    /* r->uri_changes just before nginx's redirect; 0: not redirected yet */
     ngx_uint_t                      uri_changes;
 
-    /* type and headers, for the answer of whoever sends the file */
+    /* its type and headers, for the response that sends the file */
     nsf_target_t                    kept;
 } ngx_http_sendfile_answer_t;
 
@@ -186,7 +186,7 @@ typedef struct {
     /* what the cache knows the record by */
     nsf_shard_key_t                 name;
 
-    /* a cached record past its time, while the store is asked anew */
+    /* a cached record whose time is over, while the store is asked */
     nsf_target_t                   *stale;
     ngx_atomic_uint_t               stale_generation;
 
@@ -215,7 +215,7 @@ ngx_http_sendfile_ctx_t *ngx_http_sendfile_get_ctx(ngx_http_request_t *r);
 
 ngx_http_sendfile_ctx_t *ngx_http_sendfile_create_ctx(ngx_http_request_t *r);
 
-/* the same context, for another try */
+/* sets all of a context as it is before the first lookup */
 
 void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_request_t *r);

@@ -105,7 +105,7 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         return ngx_http_next_header_filter(r);
     }
 
-    /* the request that delivers a target, and no other */
+    /* set by what delivers the target, cleared by any redirect after it */
 
     delivers = (ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module)
                 != NULL);
@@ -223,8 +223,8 @@ ngx_http_sendfile_add_age(ngx_http_request_t *r, int64_t age)
 
 
 /*
- * The answer has become another after the record was added to it: a range
- * that cannot be satisfied is known to a later filter only.
+ * A later filter may answer with an error after the record's headers were
+ * added, such as 416 for a range that cannot be satisfied: they are removed.
  */
 
 static void
@@ -278,7 +278,7 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
             n = 0;
         }
 
-        /* ours are known by the very bytes that name them */
+        /* a line that was added here has our pointer for its name */
 
         if (h[n].key.data == ngx_http_sendfile_disposition.data
             || h[n].key.data == ngx_http_sendfile_age.data)
@@ -453,7 +453,7 @@ ngx_http_sendfile_add_header(ngx_http_request_t *r, nsf_header_t *header)
 }
 
 
-/* tells nginx of those it acts on */
+/* and sets the pointers to the headers that nginx's own filters read */
 
 static ngx_int_t
 ngx_http_sendfile_push_header(ngx_http_request_t *r, ngx_str_t *name,

@@ -29,27 +29,27 @@ static ngx_int_t ngx_http_sendfile_script(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_vanished(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static ngx_int_t ngx_http_sendfile_cached(ngx_http_request_t *r,
+static ngx_int_t ngx_http_sendfile_find_record(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
-static void ngx_http_sendfile_answer(ngx_http_request_t *r,
+static void ngx_http_sendfile_reply(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res);
-static void ngx_http_sendfile_answer_value(ngx_http_request_t *r,
+static void ngx_http_sendfile_reply_value(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res);
-static void ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
+static void ngx_http_sendfile_reply_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res, const char *reason);
-static void ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+static void ngx_http_sendfile_reply_substitute(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static ngx_int_t ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
+static ngx_int_t ngx_http_sendfile_reply_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
+static void ngx_http_sendfile_replied(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_abort(void *data);
 
@@ -74,7 +74,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
     ctx = ngx_http_sendfile_get_ctx(r);
 
     if (ctx && ctx->state == NGX_HTTP_SENDFILE_LOOKUP) {
-        /* an event of the client's */
+        /* the reply has not come yet: the client has sent something */
         return NGX_AGAIN;
     }
 
@@ -133,7 +133,10 @@ ngx_http_sendfile_redirected(ngx_http_request_t *r)
 }
 
 
-/* from a key to FOUND or FAILED (NGX_OK) or to a lookup that takes time */
+/*
+ * NGX_OK: the state is FOUND or FAILED.  NGX_AGAIN: it is LOOKUP, and the
+ * store's reply will come from the event loop.
+ */
 
 static ngx_int_t
 ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
@@ -162,7 +165,9 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
                                   &ctx->key);
 
-    if (slcf->cache && ngx_http_sendfile_cached(r, ctx, slcf) == NGX_OK) {
+    if (slcf->cache
+        && ngx_http_sendfile_find_record(r, ctx, slcf) == NGX_OK)
+    {
         return NGX_OK;
     }
 
@@ -170,11 +175,11 @@ ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
-/* NGX_OK: the cache has answered, the store need not be asked */
+/* NGX_OK: the zone has a record or a miss, the store need not be asked */
 
 static ngx_int_t
-ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_loc_conf_t *slcf)
+ngx_http_sendfile_find_record(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
     nsf_target_t                target;
     ngx_atomic_uint_t           generation;
@@ -335,7 +340,10 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 }
 
 
-/* the cache's record is not true any more: what does the store say now? */
+/*
+ * The file that a cached record names is not there: the record is removed and
+ * the store asked.
+ */
 
 static ngx_int_t
 ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
@@ -434,7 +442,10 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 }
 
 
-/* what has fallen back, or was redirected, is not looked up for ever */
+/*
+ * The fallback, or a redirect, has led the request to a location that would
+ * look it up once more: it is logged, and not done.
+ */
 
 static void
 ngx_http_sendfile_loop(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
@@ -479,7 +490,7 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_ctx_moment(r, ctx, &moment);
 
-    ctx->waiter.handler = ngx_http_sendfile_answered;
+    ctx->waiter.handler = ngx_http_sendfile_replied;
     ctx->waiter.data = ctx;
     ctx->waiter.generation = moment.now;
     ctx->waiter.due = moment.due;
@@ -496,7 +507,7 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    ngx_http_sendfile_answer(r, ctx, slcf, &res);
+    ngx_http_sendfile_reply(r, ctx, slcf, &res);
 
     return NGX_OK;
 }
@@ -517,7 +528,7 @@ ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 
 
 static void
-ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+ngx_http_sendfile_reply(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
     ctx->lookup_time = ngx_current_msec - ctx->start;
@@ -528,11 +539,11 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     switch (res->rc) {
 
     case NGX_OK:
-        ngx_http_sendfile_answer_value(r, ctx, slcf, res);
+        ngx_http_sendfile_reply_value(r, ctx, slcf, res);
         return;
 
     case NGX_DECLINED:
-        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
+        ngx_http_sendfile_reply_miss(r, ctx, slcf, res,
                                       res->reason ? res->reason
                                                   : "not in store");
         return;
@@ -550,12 +561,12 @@ ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
                                res->reason ? res->reason : "store error");
     }
 
-    (void) ngx_http_sendfile_answer_failed(r, ctx, slcf);
+    (void) ngx_http_sendfile_reply_failed(r, ctx, slcf);
 }
 
 
 static void
-ngx_http_sendfile_answer_value(ngx_http_request_t *r,
+ngx_http_sendfile_reply_value(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res)
 {
@@ -574,7 +585,7 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
     if (ctx->outcome.target.valid_until
         && ctx->outcome.target.valid_until <= ngx_time())
     {
-        ngx_http_sendfile_answer_miss(r, ctx, slcf, res,
+        ngx_http_sendfile_reply_miss(r, ctx, slcf, res,
                                       "record has expired");
         return;
     }
@@ -590,12 +601,12 @@ ngx_http_sendfile_answer_value(ngx_http_request_t *r,
 
 
 static void
-ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
+ngx_http_sendfile_reply_miss(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_result_t *res, const char *reason)
 {
     if (res->substitute) {
-        ngx_http_sendfile_answer_elsewhere(r, ctx, slcf);
+        ngx_http_sendfile_reply_substitute(r, ctx, slcf);
         return;
     }
 
@@ -610,20 +621,20 @@ ngx_http_sendfile_answer_miss(ngx_http_request_t *r,
 
 
 /*
- * The key's own server is down, and the one that stands in for it has not got
- * the key.  That says nothing of what the store has, so what the cache knows
- * stays, and this is not added to it.
+ * The key's own server is down, and the one asked instead has no such key.
+ * That does not say what the store has: a stale record may be used, and no
+ * miss is kept.
  */
 
 static void
-ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
+ngx_http_sendfile_reply_substitute(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
     ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_ERROR;
     ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_ERROR,
                            NGX_HTTP_BAD_GATEWAY, "server is down");
 
-    if (ngx_http_sendfile_answer_failed(r, ctx, slcf) == NGX_OK) {
+    if (ngx_http_sendfile_reply_failed(r, ctx, slcf) == NGX_OK) {
         return;
     }
 
@@ -634,12 +645,12 @@ ngx_http_sendfile_answer_elsewhere(ngx_http_request_t *r,
 
 
 /*
- * The store is down or slow: better an old record than none.  NGX_OK, or
- * NGX_DECLINED if there is none to be used.
+ * The store is down or slow: a stale record is used, if there is one and
+ * http_sendfile_cache_use_stale allows it.  NGX_OK, or NGX_DECLINED.
  */
 
 static ngx_int_t
-ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
+ngx_http_sendfile_reply_failed(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
     if (ctx->stale == NULL
@@ -657,10 +668,10 @@ ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
 }
 
 
-/* the answer of a lookup that took time, from the event loop */
+/* a store's reply that comes from the event loop */
 
 static void
-ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
+ngx_http_sendfile_replied(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res)
 {
     ngx_http_request_t            *r;
@@ -674,12 +685,12 @@ ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
-    ngx_http_sendfile_answer(r, ctx, slcf, res);
+    ngx_http_sendfile_reply(r, ctx, slcf, res);
     ngx_http_sendfile_resume(r);
 }
 
 
-/* the request ends, whether it was answered or the client has left */
+/* a cleanup of the request, whatever ends it; a lookup may be pending */
 
 static void
 ngx_http_sendfile_abort(void *data)

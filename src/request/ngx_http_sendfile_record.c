@@ -81,7 +81,7 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
         || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
                                      generation))
     {
-        /* old already: it would be in the way of what others have read */
+        /* a purge came after the lookup began: others may have read since */
         return;
     }
 
@@ -94,7 +94,7 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     if (!negative
         && ngx_http_sendfile_record_limit(&ctx->outcome.target, &v) != NGX_OK)
     {
-        /* what was kept before is known to be old */
+        /* what the zone has for the key is older than this record */
 
         ngx_http_sendfile_zone_delete(slcf->cache, &ctx->name);
         return;
@@ -147,7 +147,10 @@ ngx_http_sendfile_record_unpack(ngx_http_request_t *r, nsf_target_t *t,
 }
 
 
-/* a record's own end, on the clock of the cache: NGX_DECLINED if it is past */
+/*
+ * The time that the record itself says it expires at, on the zone's clock:
+ * the end of its use, stale or not.  NGX_DECLINED if it has passed.
+ */
 
 static ngx_int_t
 ngx_http_sendfile_record_limit(nsf_target_t *t, nsf_shard_value_t *v)

@@ -75,7 +75,7 @@ static void ngx_http_sendfile_lookup_unlist(ngx_http_sendfile_lookup_t *l);
 static void ngx_http_sendfile_lookup_abandon(ngx_http_sendfile_lookup_t *l);
 
 
-/* as many are kept for the next ones */
+/* how many ended lookups keep their memory, to be used again */
 
 #define NGX_HTTP_SENDFILE_LOOKUPS_FREE  1024
 
@@ -217,7 +217,7 @@ ngx_http_sendfile_lookup_find(ngx_http_sendfile_store_t *store, ngx_str_t *key,
                 return l;
             }
 
-            /* what it brings is old, for everybody who comes from now on */
+            /* it began before a purge: its reply is old for a new waiter */
 
             ngx_http_sendfile_lookup_unlist(l);
 
@@ -425,7 +425,7 @@ ngx_http_sendfile_lookup_tell(ngx_http_sendfile_lookup_t *l,
 }
 
 
-/* from here on nobody joins this lookup, and its deadline is off */
+/* no request can join it from here on; its timer is deleted */
 
 static void
 ngx_http_sendfile_lookup_leave(ngx_http_sendfile_lookup_t *l)
