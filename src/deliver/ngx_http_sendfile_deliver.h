@@ -10,7 +10,7 @@
 #define _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_
 
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 
 
 /*
@@ -23,6 +23,14 @@ ngx_int_t ngx_http_sendfile_redirect(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 ngx_int_t ngx_http_sendfile_direct(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+
+/*
+ * ETag and Last-Modified by r->headers_out's length and time of modification;
+ * NGX_ERROR if there is no memory.
+ */
+
+ngx_int_t ngx_http_sendfile_set_validators(ngx_http_request_t *r);
 
 
 /*

@@ -7,6 +7,7 @@ they are: ``make test`` has installed both.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -81,9 +82,18 @@ def test_second_build_does_nothing(tree: Path, module: Path) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("name", ["ngx_http_sendfile_key.c", "pure/nsf.h"])
+def test_build_says_how_each_file_is_compiled(tree: Path) -> None:
+    database = json.loads((tree / "build" / "compile_commands.json").read_text())
+    files = {Path(entry["file"]) for entry in database}
+    assert set((tree / "src").rglob("*.c")) <= files
+    entry = next(e for e in database if e["file"].endswith("/nsf_key.c"))
+    command = [*entry["arguments"], "-fsyntax-only"]
+    subprocess.run(command, cwd=entry["directory"], check=True)
+
+
+@pytest.mark.parametrize("name", ["request/ngx_http_sendfile_key.c", "pure/nsf.h"])
 def test_changed_file_is_built_anew(tree: Path, name: str) -> None:
-    objects = tree / "build" / "obj" / "module" / "addon" / "src"
+    objects = tree / "build" / "obj" / "module" / "addon" / "request"
     old = (objects / "ngx_http_sendfile_key.o").stat().st_mtime_ns
     with (tree / "src" / name).open("a") as file:
         file.write("\n/* changed */\n")
