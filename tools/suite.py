@@ -409,11 +409,16 @@ STAGES = [
     Stage("nginx-1.28", prepare(["make", "-s", "nginx-1.28"]), ("deps",), True),
     Stage("unit", unit, ("deps", "build")),
     Stage("lint", lint, ("deps", "venv")),
-    Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
-    Stage("cli", pytest("cli", "cli"), ("deps", "venv")),
+    Stage(
+        "tools",
+        # one file builds in a copy that its cases share
+        pytest("tools", "tools/tests", "-n", str(CORES), "--dist", "loadfile"),
+        ("deps", "venv", "build"),
+    ),
+    Stage("cli", pytest("cli", "cli", "-n", str(CORES)), ("deps", "venv")),
     Stage(
         "bench",
-        pytest("bench", ".", "bench/tests"),
+        pytest("bench", ".", "bench/tests", "-n", str(CORES)),
         ("deps", "venv", "build"),
     ),
     # a load generator is compiled for this

@@ -25,7 +25,8 @@ from sendfilectl.errors import CtlError
 T = TypeVar("T")
 
 PROGRAM = [sys.executable, "-m", "sendfilectl"]
-TIMEOUT = 30.0
+# seconds: what hangs takes longer, what a busy machine delays does not
+TIMEOUT = 120.0
 NOBODY = 65534
 
 

@@ -139,7 +139,7 @@ def test_timeouts() -> None:
             code, _, error = invoke(command, server.url, *words, "--timeout", "0.2")
             assert code == 1
             assert f"{server.name}: no answer within 0.2 s" in error
-            assert time.monotonic() - started < 5
+            assert time.monotonic() - started < 20
 
 
 def test_connect_timeout() -> None:

@@ -226,7 +226,7 @@ def test_hung_server(memcached: Memcached, tmp_path: Path) -> None:
     done = run("import", memcached.url, str(file), "--timeout", "0.3")
     assert done.returncode == 1
     assert f"{memcached.name}: no answer within 0.3 s" in done.stderr
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 20
 
 
 def test_values_too_large_for_the_server(

@@ -1413,11 +1413,16 @@ def test_claim_that_teaches_nothing(site: Site, web: Gateway, later: Said) -> No
         return web.count() == 2
 
     wait_until(asks, what="the end of its time")
-    begin = time.monotonic()
-    for count in range(3, 6):
-        ask(nginx)
-        assert web.count() == count
-    assert time.monotonic() - begin < 4, "too late to prove anything"
+    for _ in range(10):
+        begin, before = time.monotonic(), web.count()
+        for count in range(1, 4):
+            ask(nginx)
+            assert web.count() == before + count
+        # within the time for which one may be thought to be at it
+        if time.monotonic() - begin < 4:
+            break
+    else:
+        raise AssertionError("this machine is too slow for it")
 
 
 @pytest.mark.parametrize(

@@ -742,7 +742,7 @@ def test_killed_amid_lookups(site: Site, memcached: Memcached, delivery: str) ->
         memcached.kill()
         assert [status_of(c, n) for c, n in zip(clients, ids)] == [502] * 30
         # not at the deadline, which is 20 s
-        assert time.monotonic() - start < 5
+        assert time.monotonic() - start < 15
         assert set(statuses(nginx, ids)[0]) == {502}
         memcached.start()
         # it is empty, and it answers

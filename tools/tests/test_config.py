@@ -10,7 +10,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("/usr/share/nginx/src")
-TIMEOUT = 300
+# seconds of a configure on a machine that has much else to do
+TIMEOUT = 600
+
+pytestmark = pytest.mark.timeout(2 * TIMEOUT)
 
 LEFT_OUT = "the module for\nRuby is left out"
 

@@ -24,7 +24,11 @@ ROOT = Path(__file__).resolve().parents[2]
 MODULE = "ngx_http_sendfile_module.so"
 RUBY_MODULE = "ngx_http_sendfile_mruby_module.so"
 NGINX = Path("/usr/sbin/nginx")
-TIMEOUT = 300
+# seconds of a build on a machine that has much else to do
+TIMEOUT = 600
+
+# a case may build more than once, and the first builds the copy as well
+pytestmark = pytest.mark.timeout(4 * TIMEOUT)
 
 
 def environment() -> dict[str, str]:

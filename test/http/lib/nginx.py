@@ -21,9 +21,11 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import BinaryIO
 
 import httpx
 
@@ -161,6 +163,46 @@ def parse_log_line(line: str) -> LogEntry:
     return LogEntry(method, uri, int(code), int(sent), *rest)
 
 
+class AccessLog:
+    """An access log that grows, of which each line is read once.
+
+    Args:
+        path: of the file, which may not be there yet, or be another one later.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        self._entries: list[LogEntry] = []
+        self._file = 0
+        self._read = 0
+
+    def entries(self) -> list[LogEntry]:
+        """Return what the whole lines say."""
+        with self._lock:
+            try:
+                with self._path.open("rb") as file:
+                    self._go_on(file)
+            except FileNotFoundError:
+                self._forget(0)
+            return list(self._entries)
+
+    def _forget(self, file: int) -> None:
+        self._entries.clear()
+        self._file, self._read = file, 0
+
+    def _go_on(self, file: BinaryIO) -> None:
+        stat = os.fstat(file.fileno())
+        if stat.st_ino != self._file or stat.st_size < self._read:
+            self._forget(stat.st_ino)
+        file.seek(self._read)
+        data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        text = whole.decode(errors="surrogateescape")
+        self._entries += [parse_log_line(line) for line in text.splitlines()]
+        self._read += len(whole)
+
+
 @dataclass(frozen=True)
 class ConfigCheck:
     """What ``nginx -t`` said of a configuration."""
@@ -263,6 +305,7 @@ class Nginx:
         self.conf = directory / "nginx.conf"
         self.error_log = directory / "logs" / "error.log"
         self.access_log = directory / "logs" / "access.log"
+        self._log = AccessLog(self.access_log)
         self.stderr = directory / "logs" / "stderr"
         self.template = template
         self._variables = dict(variables)
@@ -532,12 +575,7 @@ class Nginx:
 
     def access_entries(self, uri: str | None = None) -> list[LogEntry]:
         """Return the access log, or what it has of one request URI."""
-        if not self.access_log.exists():
-            return []
-        text = self.access_log.read_text(errors="surrogateescape")
-        whole = text[: text.rfind("\n") + 1]
-        entries = [parse_log_line(line) for line in whole.splitlines()]
-        return [e for e in entries if uri is None or e.uri == uri]
+        return [e for e in self._log.entries() if uri is None or e.uri == uri]
 
     def logged(self, uri: str, count: int = 1) -> LogEntry:
         """Wait until a request is in the access log.
