@@ -1,7 +1,7 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * The files in vectors/: lines of fields with a tab between them, the first
+ * The files in test/vectors: lines of fields with a tab between them, the first
  * one being their names.  They were written by real clients.
  */
 
