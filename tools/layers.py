@@ -15,95 +15,48 @@ from pathlib import Path
 
 from csource import Problem, c_files, code_only
 
-# A file's layer: the first pattern that matches its path below src/. {p} is
-# the prefix that every file outside of pure/ has.
+# A file's layer is its folder, but for the files named here: the first pattern
+# that matches its path below src/. {p} is the prefix that every file outside
+# of pure/ has.
 PREFIX = "ngx_http_sendfile"
 LAYERS: list[tuple[str, str]] = [
-    (r"pure/nsf\w*\.[ch]", "pure"),
-    (r"store/{p}_store\.h", "store interface"),
-    (r"store/{p}_fault\.[ch]", "store fault"),
-    (r"store/{p}_\w+\.[ch]", "store"),
-    (r"net/{p}_pool\.[ch]", "net pool"),
-    (r"net/{p}_conn(ect)?\.[ch]", "net conn"),
-    (r"net/{p}_server\.[ch]", "net server"),
-    (r"deliver/{p}_\w+\.[ch]", "deliver"),
-    (r"cache/{p}_generations\.[ch]", "cache generations"),
-    (r"cache/{p}_zone\.[ch]", "cache zone"),
-    (r"cache/{p}_ident\.[ch]", "cache ident"),
-    (r"cache/{p}_body\.[ch]", "cache body"),
-    (r"cache/{p}_descriptor\.[ch]", "cache descriptor"),
-    (r"cache/{p}_\w+\.[ch]", "cache"),
-    (r"app/{p}_upstream_hook\.[ch]", "app hook"),
-    (r"app/{p}_\w+\.[ch]", "app"),
-    (r"mruby/{p}_\w+\.[ch]", "mruby"),
     (r"{p}\.h", "umbrella"),
     (r"{p}_api\.h", "api"),
     (r"{p}_compat\.h", "compat"),
-    (r"{p}_(accept_conf|block|cache_conf|check|conf)\.[ch]", "conf"),
-    (r"{p}_filter_module\.[ch]", "filter"),
-    (r"{p}_handler\.[ch]", "handler"),
-    (r"{p}_key\.[ch]", "key"),
-    (r"{p}_lookup\.[ch]", "lookup"),
     (r"{p}_module\.c", "module"),
-    (r"{p}_stats(_x)?\.[ch]", "stats"),
-    (r"{p}_status\.[ch]", "status"),
-    (r"{p}_value\.[ch]", "value"),
-    (r"{p}_variables\.[ch]", "variables"),
+    (r"store/{p}_store\.h", "store interface"),
+    (r"store/{p}_lookup\.[ch]", "lookup"),
+    (r"app/{p}_upstream_hook\.[ch]", "upstream hook"),
+    (r"pure/nsf\w*\.[ch]", "pure"),
+    (r"(conf|request|store|net|cache|deliver|app|mruby)/{p}_\w+\.[ch]", r"\1"),
 ]
 
 # Whose headers a layer may include, besides its own. The umbrella holds the
 # configuration and the context of a request: what knows it knows HTTP.
-LEAVES = {"compat", "pure", "stats"}
+LEAVES = {"compat", "pure"}
 HTTP = LEAVES | {"umbrella"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
-    "stats": set(),
-    "umbrella": LEAVES | {"lookup", "cache zone", "api"},
     "api": {"pure", "store interface"},
-    "module": HTTP | {"conf", "handler", "app", "status", "variables"},
-    "conf": HTTP | {"deliver", "store", "store interface"},
-    "handler": HTTP | {"key", "cache", "lookup", "value", "deliver"},
-    "key": HTTP,
-    "value": HTTP,
-    "filter": HTTP | {"app"},
-    "variables": HTTP,
-    "status": HTTP | {"cache generations"},
-    "lookup": LEAVES | {"store interface"},
+    "umbrella": LEAVES | {"api", "cache", "lookup"},
+    "module": HTTP | {"app"},
+    "conf": HTTP | {"store"},
+    "request": HTTP | {"cache", "deliver", "app"},
     "store interface": {"pure"},
-    "store fault": set(),
-    "store": LEAVES | {"store interface", "store fault", "net pool"},
-    "net pool": LEAVES | {"net conn", "net server"},
-    "net conn": LEAVES | {"net server", "store interface"},
-    "net server": LEAVES,
-    "deliver": HTTP | {"cache body", "cache descriptor"},
-    "cache": HTTP | {"cache zone"},
-    "cache body": {"pure", "cache zone", "cache ident"},
-    "cache descriptor": {"pure", "cache zone", "cache ident"},
-    "cache ident": set(),
-    "cache zone": {"pure", "cache generations"},
-    "cache generations": set(),
-    "app hook": {"compat"},
-    "app": HTTP | {"app hook", "cache zone", "value", "cache", "deliver"},
+    "lookup": {"store interface"},
+    "store": LEAVES | {"store interface", "net"},
+    "net": LEAVES | {"store interface"},
+    "cache": {"pure"},
+    "deliver": HTTP | {"cache"},
+    "upstream hook": {"compat"},
+    "app": HTTP | {"upstream hook", "deliver"},
     # a module of its own: what it knows of the first is that one's API
     "mruby": {"pure", "compat", "api"},
 }
 
 # Layers that may not know HTTP, not even nginx's.
-WITHOUT_HTTP = {
-    "store interface",
-    "store fault",
-    "store",
-    "lookup",
-    "net pool",
-    "net conn",
-    "net server",
-    "cache body",
-    "cache descriptor",
-    "cache ident",
-    "cache zone",
-    "cache generations",
-}
+WITHOUT_HTTP = {"store interface", "lookup", "store", "net", "cache"}
 
 # What a layer's code may not name: pattern, and why.
 FORBIDDEN: list[tuple[set[str], str, str]] = [
@@ -114,7 +67,7 @@ FORBIDDEN: list[tuple[set[str], str, str]] = [
         "this layer knows nothing of HTTP requests",
     ),
     (
-        {"net pool", "net conn", "net server"},
+        {"net"},
         r"\bnsf_(disposition|inflate|json|key|marshal|mc|rails|record|target)\w*",
         "the network layer knows no codec, it calls back",
     ),
@@ -124,7 +77,7 @@ FORBIDDEN: list[tuple[set[str], str, str]] = [
         "delivery takes a target and knows no store",
     ),
     (
-        set(MAY_INCLUDE) - {"app hook"},
+        set(MAY_INCLUDE) - {"upstream hook"},
         r"\bheaders_in_hash\b",
         "app/ngx_http_sendfile_upstream_hook.c owns this hash",
     ),
@@ -144,8 +97,9 @@ INCLUDE = re.compile(
 def layer_of(path: str) -> str | None:
     """Return the layer of a path below src/, None if no pattern has it."""
     for pattern, layer in LAYERS:
-        if re.fullmatch(pattern.replace("{p}", PREFIX), path):
-            return layer
+        match = re.fullmatch(pattern.replace("{p}", PREFIX), path)
+        if match:
+            return match.expand(layer)
     return None
 
 

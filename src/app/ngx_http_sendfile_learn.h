@@ -4,7 +4,7 @@
  *
  * Answers of an application that it lets us use again:
  *
- *     learn.c           before the application is asked: is its answer known?
+ *     learn_use.c       before the application is asked: is its answer known?
  *     learn_key.c       what an answer is for, and where it was learned
  *     learn_kept.c      answers in the cache: find, keep, forget, claim
  *     learn_answer.c    what it answers, and whether that may be kept

@@ -77,9 +77,9 @@ def test_second_build_does_nothing(tree: Path, module: Path) -> None:
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
-@pytest.mark.parametrize("name", ["ngx_http_sendfile_key.c", "pure/nsf.h"])
+@pytest.mark.parametrize("name", ["request/ngx_http_sendfile_key.c", "pure/nsf.h"])
 def test_changed_file_is_built_anew(tree: Path, name: str) -> None:
-    objects = tree / "build" / "obj" / "module" / "addon" / "src"
+    objects = tree / "build" / "obj" / "module" / "addon" / "request"
     old = (objects / "ngx_http_sendfile_key.o").stat().st_mtime_ns
     with (tree / "src" / name).open("a") as file:
         file.write("\n/* changed */\n")
