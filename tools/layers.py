@@ -26,6 +26,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"{p}_module\.c", "module"),
     (r"store/{p}_store\.h", "store interface"),
     (r"store/{p}_lookup\.[ch]", "lookup"),
+    (r"app/{p}_headers\.h", "headers"),
     (r"app/{p}_upstream_hook\.[ch]", "upstream hook"),
     (r"pure/nsf\w*\.[ch]", "pure"),
     (r"(conf|request|store|net|cache|deliver|app|mruby)/{p}_\w+\.[ch]", r"\1"),
@@ -34,10 +35,11 @@ LAYERS: list[tuple[str, str]] = [
 # Whose headers a layer may include, besides its own. The umbrella holds the
 # configuration and the context of a request: what knows it knows HTTP.
 LEAVES = {"compat", "pure"}
-HTTP = LEAVES | {"umbrella"}
+HTTP = LEAVES | {"umbrella", "headers"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
+    "headers": set(),
     "api": {"pure", "store interface"},
     "umbrella": LEAVES | {"api", "cache", "lookup"},
     "module": HTTP | {"app"},
@@ -49,10 +51,10 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "net": LEAVES | {"store interface"},
     "cache": {"pure"},
     "deliver": HTTP | {"cache"},
-    "upstream hook": {"compat"},
+    "upstream hook": {"compat", "headers"},
     "app": HTTP | {"upstream hook", "deliver"},
     # a module of its own: what it knows of the first is that one's API
-    "mruby": {"pure", "compat", "api"},
+    "mruby": LEAVES | {"api", "headers"},
 }
 
 # Layers that may not know HTTP, not even nginx's.
