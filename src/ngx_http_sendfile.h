@@ -22,6 +22,10 @@
 #include "ngx_http_sendfile_zone.h"
 
 
+/* where a location looks that does not say where */
+
+#define NGX_HTTP_SENDFILE_DEFAULT_URL      "memcached://127.0.0.1:11211"
+
 /* kinds of failure, as http_sendfile_fallback_on names them */
 
 #define NGX_HTTP_SENDFILE_ON_MISS          0x0002
@@ -437,6 +441,15 @@ ngx_int_t ngx_http_sendfile_add_variables(ngx_conf_t *cf);
 
 
 /* ngx_http_sendfile_conf.c */
+
+/* the kind of store that a scheme stands for, NULL if there is none */
+
+ngx_http_sendfile_store_type_t *ngx_http_sendfile_conf_type(ngx_conf_t *cf,
+    nsf_str_t *scheme);
+
+/* what one may write, of all kinds: as a lookup, or as a block's server */
+
+ngx_str_t ngx_http_sendfile_conf_usage(ngx_conf_t *cf, ngx_uint_t server);
 
 ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
     ngx_str_t *url);

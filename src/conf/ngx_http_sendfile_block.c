@@ -12,7 +12,7 @@
 #include <ngx_md5.h>
 
 #include "ngx_http_sendfile.h"
-#include "ngx_http_sendfile_memcached.h"
+#include "ngx_http_sendfile_pool.h"
 
 
 #define NGX_HTTP_SENDFILE_MAX_WEIGHT       1000
@@ -20,11 +20,14 @@
 
 
 typedef struct {
-    ngx_array_t                  servers;
-    ngx_int_t                    distribution;
-    ngx_int_t                    connections;
-    ngx_msec_t                   connect_timeout;
-    ngx_msec_t                   timeout;
+    /* all servers are of one kind */
+    ngx_http_sendfile_store_type_t  *type;
+    ngx_array_t                      servers;
+
+    ngx_int_t                        distribution;
+    ngx_int_t                        connections;
+    ngx_msec_t                       connect_timeout;
+    ngx_msec_t                       timeout;
 } ngx_http_sendfile_block_t;
 
 
@@ -32,6 +35,9 @@ static char *ngx_http_sendfile_block_line(ngx_conf_t *cf, ngx_command_t *dummy,
     void *conf);
 static char *ngx_http_sendfile_block_server(ngx_conf_t *cf,
     ngx_http_sendfile_block_t *b, ngx_str_t *value, ngx_uint_t nelts);
+static ngx_int_t ngx_http_sendfile_block_url(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_http_sendfile_server_t *server,
+    ngx_str_t *value);
 static char *ngx_http_sendfile_block_param(ngx_conf_t *cf,
     ngx_http_sendfile_server_t *server, ngx_str_t *param);
 static char *ngx_http_sendfile_block_distribution(ngx_conf_t *cf,
@@ -110,7 +116,7 @@ ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (b.servers.nelts == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "no servers in store \"%V\": write \"server "
-                           "memcached://127.0.0.1:11211;\"", &store->url);
+                           NGX_HTTP_SENDFILE_DEFAULT_URL ";\"", &store->url);
         return NGX_CONF_ERROR;
     }
 
@@ -181,29 +187,8 @@ ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
     ngx_str_t *value, ngx_uint_t nelts)
 {
     char                        *rv;
-    nsf_url_t                    url;
     ngx_uint_t                   i;
-    const char                  *err;
     ngx_http_sendfile_server_t  *server, *other;
-
-    err = nsf_url_parse(&url, value[1].data, value[1].len);
-
-    if (err) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid server: \"%V\" %s", &value[1], err);
-        return NGX_CONF_ERROR;
-    }
-
-    if (url.scheme.len != 9
-        || ngx_strncmp(url.scheme.data, "memcached", 9) != 0
-        || (url.host.len && url.path.len))
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid server \"%V\": write "
-                           "memcached://host:port or memcached:/unix/socket",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
 
     server = ngx_array_push(&b->servers);
     if (server == NULL) {
@@ -212,7 +197,9 @@ ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
 
     ngx_memzero(server, sizeof(ngx_http_sendfile_server_t));
 
-    ngx_http_sendfile_memcached_server(server, &url);
+    if (ngx_http_sendfile_block_url(cf, b, server, &value[1]) != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
 
     for (i = 2; i < nelts; i++) {
         rv = ngx_http_sendfile_block_param(cf, server, &value[i]);
@@ -242,6 +229,44 @@ ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
     }
 
     return NGX_CONF_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_block_url(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_http_sendfile_server_t *server, ngx_str_t *value)
+{
+    nsf_url_t                        url;
+    ngx_str_t                        usage;
+    const char                      *err;
+    ngx_http_sendfile_store_type_t  *type;
+
+    err = nsf_url_parse(&url, value->data, value->len);
+
+    if (err) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid server: \"%V\" %s", value, err);
+        return NGX_ERROR;
+    }
+
+    type = ngx_http_sendfile_conf_type(cf, &url.scheme);
+
+    if (type && type->server && (b->type == NULL || b->type == type)
+        && type->server(server, &url) == NGX_OK)
+    {
+        b->type = type;
+        return NGX_OK;
+    }
+
+    /* of the kind that the servers before have, if there are any */
+
+    usage = b->type ? b->type->server_usage
+                    : ngx_http_sendfile_conf_usage(cf, 1);
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid server \"%V\": write %V", value, &usage);
+
+    return NGX_ERROR;
 }
 
 
@@ -408,7 +433,9 @@ ngx_http_sendfile_block_pool(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
         return NGX_ERROR;
     }
 
-    return ngx_http_sendfile_memcached_servers(cf, store, pool);
+    store->type = b->type;
+
+    return b->type->servers(cf, store, pool);
 }
 
 

@@ -40,6 +40,8 @@ ngx_int_t
 ngx_http_sendfile_pool_init(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
     ngx_http_sendfile_codec_t *codec)
 {
+    size_t                     size;
+    u_char                    *state;
     ngx_uint_t                 i, n;
     ngx_http_sendfile_conn_t  *conn;
 
@@ -50,11 +52,19 @@ ngx_http_sendfile_pool_init(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
         return NGX_ERROR;
     }
 
+    size = ngx_align(codec->size, NGX_ALIGNMENT);
+
+    state = ngx_palloc(cf->pool, n * size);
+    if (state == NULL) {
+        return NGX_ERROR;
+    }
+
     for (i = 0; i < n; i++) {
         conn = &pool->conns[i];
 
         conn->server = &pool->servers[i / pool->connections];
         conn->codec = codec;
+        conn->codec_state = state + i * size;
 
         ngx_queue_init(&conn->queue);
         ngx_queue_init(&conn->sent);

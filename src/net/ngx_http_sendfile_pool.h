@@ -16,7 +16,7 @@
 
 /* the configuration fills in all above the line, pool_init() the rest */
 
-typedef struct {
+struct ngx_http_sendfile_pool_s {
     ngx_http_sendfile_server_t      *servers;
     ngx_uint_t                       nservers;
     nsf_ring_e                       distribution;
@@ -28,7 +28,7 @@ typedef struct {
     ngx_uint_t                       next;
     nsf_point_t                     *points;
     size_t                           npoints;
-} ngx_http_sendfile_pool_t;
+};
 
 
 /*

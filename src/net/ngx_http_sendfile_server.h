@@ -13,8 +13,10 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "ngx_http_sendfile_store.h"
 
-typedef struct {
+
+struct ngx_http_sendfile_server_s {
     ngx_str_t                        name;      /* for logs */
     ngx_str_t                        host;
     in_port_t                        port;      /* 0: a unix socket */
@@ -41,7 +43,7 @@ typedef struct {
     ngx_uint_t                       fails;     /* in a row */
     ngx_msec_t                       down_until;
     ngx_msec_t                       probe_until;
-} ngx_http_sendfile_server_t;
+};
 
 
 /* configuration time; NGX_ERROR and a log line if the name is unknown */

@@ -16,7 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "ngx_http_sendfile_memcached.h"
+#include "ngx_http_sendfile_pool.h"
 #include "nsf_memcached.h"
 
 
@@ -28,8 +28,25 @@
 #define NGX_HTTP_SENDFILE_MEMCACHED_BYTES  8192
 
 
+/*
+ * Of a connection: batches written and answered so far, where in "sent" the
+ * next value is expected, and bytes of one that are to be dropped.
+ */
+
+typedef struct {
+    uint64_t                 written;
+    uint64_t                 answered;
+    ngx_queue_t             *next;
+    size_t                   skip;
+} ngx_http_sendfile_memcached_state_t;
+
+
 static char *ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_memcached_server(
+    ngx_http_sendfile_server_t *server, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
 static void ngx_http_sendfile_memcached_init(
     ngx_http_sendfile_store_t *store, ngx_log_t *log);
 static void ngx_http_sendfile_memcached_exit(
@@ -52,14 +69,16 @@ static void ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn,
     ngx_int_t rc, const char *reason);
 static ngx_http_sendfile_op_t *ngx_http_sendfile_memcached_head(
     ngx_http_sendfile_conn_t *conn);
-static void ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
-    ngx_http_sendfile_op_t *op, ngx_int_t rc);
 
 
 ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
     ngx_string("memcached"),
+    ngx_string("memcached://host:port"),
+    ngx_string("memcached://host:port or memcached:/unix/socket"),
     1,                                     /* asynchronous */
     ngx_http_sendfile_memcached_create,
+    ngx_http_sendfile_memcached_server,
+    ngx_http_sendfile_memcached_servers,
     ngx_http_sendfile_memcached_init,
     ngx_http_sendfile_memcached_exit,
     ngx_http_sendfile_memcached_get,
@@ -68,6 +87,7 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
 
 
 static ngx_http_sendfile_codec_t  ngx_http_sendfile_memcached_codec = {
+    sizeof(ngx_http_sendfile_memcached_state_t),
     ngx_http_sendfile_memcached_compose,
     ngx_http_sendfile_memcached_receive
 };
@@ -92,7 +112,7 @@ ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
     pool->nservers = 1;
     pool->connections = 1;
 
-    ngx_http_sendfile_memcached_server(pool->servers, url);
+    (void) ngx_http_sendfile_memcached_server(pool->servers, url);
 
     if (ngx_http_sendfile_server_init(cf, pool->servers) != NGX_OK
         || ngx_http_sendfile_memcached_servers(cf, store, pool) != NGX_OK)
@@ -104,10 +124,16 @@ ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
 }
 
 
-void
+/* the host or the path of a socket, never both */
+
+static ngx_int_t
 ngx_http_sendfile_memcached_server(ngx_http_sendfile_server_t *server,
     nsf_url_t *url)
 {
+    if (url->host.len && url->path.len) {
+        return NGX_DECLINED;
+    }
+
     if (url->host.len) {
         server->host.data = (u_char *) url->host.data;
         server->host.len = url->host.len;
@@ -123,10 +149,12 @@ ngx_http_sendfile_memcached_server(ngx_http_sendfile_server_t *server,
     server->max_fails = 3;
     server->fail_timeout = 1000;
     server->connect_timeout = 100;
+
+    return NGX_OK;
 }
 
 
-ngx_int_t
+static ngx_int_t
 ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
 {
@@ -148,7 +176,6 @@ ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
     cln->data = pool;
 
     store->ctx = pool;
-    store->type = &ngx_http_sendfile_memcached_store;
 
     return NGX_OK;
 }
@@ -214,10 +241,13 @@ static u_char *
 ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
     u_char *last)
 {
-    u_char                  *start;
-    ngx_uint_t               n;
-    ngx_queue_t             *q;
-    ngx_http_sendfile_op_t  *op;
+    u_char                               *start;
+    ngx_uint_t                            n;
+    ngx_queue_t                          *q;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
+
+    state = conn->codec_state;
 
     while (!ngx_queue_empty(&conn->queue)
            && last - p >= NGX_HTTP_SENDFILE_MEMCACHED_BYTES)
@@ -225,9 +255,7 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
         start = p;
         n = 0;
 
-        /* a tag of 0 is for what is not on the wire */
-
-        conn->written++;
+        state->written++;
 
         p = ngx_cpymem(p, "get", 3);
 
@@ -242,7 +270,7 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
             *p++ = ' ';
             p = ngx_cpymem(p, op->key.data, op->key.len);
 
-            op->tag = conn->written;
+            op->tag = state->written;
 
             ngx_queue_remove(q);
             ngx_queue_insert_tail(&conn->sent, q);
@@ -260,15 +288,17 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
 static ngx_int_t
 ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
 {
-    ngx_buf_t            *b;
-    nsf_mc_reply_t        reply;
-    const unsigned char  *next;
+    ngx_buf_t                            *b;
+    nsf_mc_reply_t                        reply;
+    const unsigned char                  *next;
+    ngx_http_sendfile_memcached_state_t  *state;
 
     b = &conn->in;
+    state = conn->codec_state;
 
     while (b->pos < b->last) {
 
-        if (conn->skip) {
+        if (state->skip) {
             if (ngx_http_sendfile_memcached_skip(conn) != NGX_OK) {
                 return NGX_ERROR;
             }
@@ -276,7 +306,7 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
             continue;
         }
 
-        if (conn->answered == conn->written) {
+        if (state->answered == state->written) {
             conn->reason = "unexpected bytes";
             return NGX_ERROR;
         }
@@ -287,7 +317,7 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
             return NGX_OK;
 
         case NSF_MC_LARGE:
-            conn->skip = reply.len + 2;
+            state->skip = reply.len + 2;
 
             /* fall through */
 
@@ -329,29 +359,31 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
 static ngx_int_t
 ngx_http_sendfile_memcached_skip(ngx_http_sendfile_conn_t *conn)
 {
-    size_t      n;
-    ngx_buf_t  *b;
+    size_t                                n;
+    ngx_buf_t                            *b;
+    ngx_http_sendfile_memcached_state_t  *state;
 
     b = &conn->in;
+    state = conn->codec_state;
 
     n = b->last - b->pos;
 
-    if (conn->skip > 2) {
-        n = ngx_min(n, conn->skip - 2);
+    if (state->skip > 2) {
+        n = ngx_min(n, state->skip - 2);
 
         b->pos += n;
-        conn->skip -= n;
+        state->skip -= n;
 
         return NGX_OK;
     }
 
-    if (*b->pos != ((conn->skip == 2) ? CR : LF)) {
+    if (*b->pos != ((state->skip == 2) ? CR : LF)) {
         conn->reason = "bad answer";
         return NGX_ERROR;
     }
 
     b->pos++;
-    conn->skip--;
+    state->skip--;
 
     return NGX_OK;
 }
@@ -367,10 +399,13 @@ static ngx_int_t
 ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
     nsf_mc_reply_t *reply)
 {
-    ngx_queue_t             *q, *stop;
-    ngx_http_sendfile_op_t  *op;
+    ngx_queue_t                          *q, *stop;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
 
-    stop = conn->next ? conn->next : ngx_queue_head(&conn->sent);
+    state = conn->codec_state;
+
+    stop = state->next ? state->next : ngx_queue_head(&conn->sent);
     q = stop;
 
     for ( ;; ) {
@@ -378,7 +413,7 @@ ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
         if (q != ngx_queue_sentinel(&conn->sent)) {
             op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
 
-            if (op->tag == conn->answered + 1) {
+            if (op->tag == state->answered + 1) {
 
                 if (op->key.len == reply->key.len
                     && ngx_memcmp(op->key.data, reply->key.data,
@@ -407,13 +442,13 @@ ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
 
     /* what is on the wire stays in the queue until we take it */
 
-    conn->next = ngx_queue_next(q);
+    state->next = ngx_queue_next(q);
 
     op->value.data = (u_char *) reply->data;
     op->value.len = reply->len;
     op->value.flags = reply->flags;
 
-    ngx_http_sendfile_memcached_done(conn, op, NGX_OK);
+    ngx_http_sendfile_conn_done(conn, op, NGX_OK);
 
     return NGX_OK;
 }
@@ -425,20 +460,23 @@ static void
 ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn, ngx_int_t rc,
     const char *reason)
 {
-    ngx_http_sendfile_op_t  *op;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
 
-    conn->answered++;
-    conn->next = NULL;
+    state = conn->codec_state;
+
+    state->answered++;
+    state->next = NULL;
 
     for ( ;; ) {
         op = ngx_http_sendfile_memcached_head(conn);
 
-        if (op == NULL || op->tag != conn->answered) {
+        if (op == NULL || op->tag != state->answered) {
             break;
         }
 
         op->reason = reason;
-        ngx_http_sendfile_memcached_done(conn, op, rc);
+        ngx_http_sendfile_conn_done(conn, op, rc);
     }
 }
 
@@ -455,19 +493,4 @@ ngx_http_sendfile_memcached_head(ngx_http_sendfile_conn_t *conn)
     q = ngx_queue_head(&conn->sent);
 
     return ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
-}
-
-
-static void
-ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
-    ngx_http_sendfile_op_t *op, ngx_int_t rc)
-{
-    ngx_queue_remove(&op->queue);
-    conn->nops--;
-
-    if (rc != NGX_ERROR && !op->overdue) {
-        ngx_http_sendfile_server_ok(conn->server);
-    }
-
-    op->done(op, rc);
 }

@@ -26,6 +26,11 @@
 typedef struct ngx_http_sendfile_store_s  ngx_http_sendfile_store_t;
 typedef struct ngx_http_sendfile_op_s     ngx_http_sendfile_op_t;
 
+/* net/, for a store that has servers */
+
+typedef struct ngx_http_sendfile_server_s  ngx_http_sendfile_server_t;
+typedef struct ngx_http_sendfile_pool_s    ngx_http_sendfile_pool_t;
+
 
 /*
  * What a store has for a key.  The bytes stay the store's: they are good
@@ -88,6 +93,13 @@ struct ngx_http_sendfile_op_s {
 typedef struct {
     ngx_str_t                       scheme;
 
+    /*
+     * What to write, for the messages of nginx -t: as a lookup, and as a
+     * server of a store block; the latter is empty if server() is NULL.
+     */
+    ngx_str_t                       usage;
+    ngx_str_t                       server_usage;
+
     /* get() may return NGX_AGAIN */
     ngx_uint_t                      async;  /* unsigned  async:1; */
 
@@ -99,6 +111,23 @@ typedef struct {
     char                         *(*create)(ngx_conf_t *cf,
                                             ngx_http_sendfile_store_t *store,
                                             nsf_url_t *url);
+
+    /*
+     * Configuration time, of a store block: what the URL of a server says,
+     * and what a server of this kind is without parameters.  NGX_DECLINED:
+     * the URL is not one of server_usage.  NULL: this kind has no blocks.
+     */
+    ngx_int_t                     (*server)(ngx_http_sendfile_server_t *server,
+                                            nsf_url_t *url);
+
+    /*
+     * At the end of that block: makes the store of the servers, distribution
+     * and number of connections in "pool", sets store->ctx.  NGX_ERROR after
+     * a log line.
+     */
+    ngx_int_t                     (*servers)(ngx_conf_t *cf,
+                                            ngx_http_sendfile_store_t *store,
+                                            ngx_http_sendfile_pool_t *pool);
 
     /* in a worker, after fork; errors are logged and tried again by get() */
     void                          (*init)(ngx_http_sendfile_store_t *store,
@@ -158,8 +187,20 @@ struct ngx_http_sendfile_store_s {
 };
 
 
-extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store;
-extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store;
+/*
+ * The table of the stores that are built in, in the order in which messages
+ * name them: NAME stands for ngx_http_sendfile_NAME_store.
+ */
+
+#define NGX_HTTP_SENDFILE_STORES(store)                                       \
+    store(memcached)                                                          \
+    store(lmdb)
+
+
+#define ngx_http_sendfile_store_extern(name)                                  \
+    extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_##name##_store;
+
+NGX_HTTP_SENDFILE_STORES(ngx_http_sendfile_store_extern)
 
 
 #endif /* _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_ */

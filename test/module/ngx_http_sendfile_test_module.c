@@ -13,6 +13,8 @@
  *     keep                             a cancelled operation stays until its
  *                                      time and is then done nevertheless
  *
+ * In a store block the servers are asked in turn.
+ *
  * Each get, answer and cancel is logged at "notice".
  */
 
@@ -23,6 +25,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_api.h"
+#include "ngx_http_sendfile_pool.h"
 
 
 #define NGX_HTTP_SENDFILE_TEST_VALUE  1024
@@ -39,6 +42,13 @@ typedef struct {
 
 
 typedef struct {
+    ngx_http_sendfile_test_t *tests;
+    ngx_uint_t                ntests;
+    ngx_uint_t                next;
+} ngx_http_sendfile_test_turn_t;
+
+
+typedef struct {
     ngx_event_t               timer;
     ngx_http_sendfile_op_t   *op;
     ngx_http_sendfile_test_t *test;
@@ -48,6 +58,14 @@ typedef struct {
 static ngx_int_t ngx_http_sendfile_test_preconfiguration(ngx_conf_t *cf);
 static char *ngx_http_sendfile_test_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_test_server(
+    ngx_http_sendfile_server_t *server, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_test_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
+static ngx_int_t ngx_http_sendfile_test_turn(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_uint_t ntests);
+static char *ngx_http_sendfile_test_options(ngx_http_sendfile_test_t *test,
+    u_char *p, u_char *last);
 static ngx_int_t ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_op_t *op);
 static ngx_int_t ngx_http_sendfile_test_cancel(
@@ -90,8 +108,12 @@ ngx_module_t  ngx_http_sendfile_test_module = {
 
 static ngx_http_sendfile_store_type_t  ngx_http_sendfile_test_store = {
     ngx_string("test"),
+    ngx_string("test:/options"),
+    ngx_string("test:/options"),
     1,                                     /* asynchronous */
     ngx_http_sendfile_test_create,
+    ngx_http_sendfile_test_server,
+    ngx_http_sendfile_test_servers,
     NULL,                                  /* init */
     NULL,                                  /* exit */
     ngx_http_sendfile_test_get,
@@ -137,18 +159,98 @@ static char *
 ngx_http_sendfile_test_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url)
 {
-    size_t                     len;
-    u_char                    *p, *last, *comma;
-    ngx_int_t                  n;
-    ngx_http_sendfile_test_t  *test;
+    ngx_http_sendfile_test_turn_t  *turn;
 
-    test = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_t));
-    if (test == NULL) {
+    if (ngx_http_sendfile_test_turn(cf, store, 1) != NGX_OK) {
         return NSF_ERR_MEMORY;
     }
 
-    p = (u_char *) url->path.data + 1;
-    last = (u_char *) url->path.data + url->path.len;
+    turn = store->ctx;
+
+    return ngx_http_sendfile_test_options(turn->tests,
+                                          (u_char *) url->path.data + 1,
+                                          (u_char *) url->path.data
+                                          + url->path.len);
+}
+
+
+/* the options are the path of a socket that nobody connects to */
+
+static ngx_int_t
+ngx_http_sendfile_test_server(ngx_http_sendfile_server_t *server,
+    nsf_url_t *url)
+{
+    server->host.data = (u_char *) url->path.data;
+    server->host.len = url->path.len;
+    server->weight = 1;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_test_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
+{
+    char                           *rv;
+    ngx_str_t                      *options;
+    ngx_uint_t                      i;
+    ngx_http_sendfile_test_turn_t  *turn;
+
+    if (ngx_http_sendfile_test_turn(cf, store, pool->nservers) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    turn = store->ctx;
+
+    for (i = 0; i < pool->nservers; i++) {
+        options = &pool->servers[i].host;
+
+        rv = ngx_http_sendfile_test_options(&turn->tests[i], options->data + 1,
+                                            options->data + options->len);
+
+        if (rv != NGX_CONF_OK) {
+            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"%V\"", rv,
+                               options);
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_test_turn(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
+    ngx_uint_t ntests)
+{
+    ngx_http_sendfile_test_turn_t  *turn;
+
+    turn = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_turn_t));
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn->tests = ngx_pcalloc(cf->pool,
+                              ntests * sizeof(ngx_http_sendfile_test_t));
+    if (turn->tests == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn->ntests = ntests;
+    store->ctx = turn;
+
+    return NGX_OK;
+}
+
+
+static char *
+ngx_http_sendfile_test_options(ngx_http_sendfile_test_t *test, u_char *p,
+    u_char *last)
+{
+    size_t      len;
+    u_char     *comma;
+    ngx_int_t   n;
 
     while (p < last) {
         comma = ngx_strlchr(p, last, ',');
@@ -193,8 +295,6 @@ ngx_http_sendfile_test_create(ngx_conf_t *cf,
         p = comma + 1;
     }
 
-    store->ctx = test;
-
     return NGX_CONF_OK;
 }
 
@@ -203,10 +303,12 @@ static ngx_int_t
 ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_op_t *op)
 {
-    ngx_http_sendfile_test_t     *test;
-    ngx_http_sendfile_test_op_t  *top;
+    ngx_http_sendfile_test_t       *test;
+    ngx_http_sendfile_test_op_t    *top;
+    ngx_http_sendfile_test_turn_t  *turn;
 
-    test = store->ctx;
+    turn = store->ctx;
+    test = &turn->tests[turn->next++ % turn->ntests];
 
     ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                   "test store: get \"%V\"", &op->key);
