@@ -26,6 +26,14 @@ ngx_int_t ngx_http_sendfile_direct(ngx_http_request_t *r,
 
 
 /*
+ * ETag and Last-Modified by r->headers_out's length and time of modification;
+ * NGX_ERROR if there is no memory.
+ */
+
+ngx_int_t ngx_http_sendfile_set_validators(ngx_http_request_t *r);
+
+
+/*
  * Says what has failed and what is done about it, and does it: a code for a
  * phase handler to return (NGX_DONE, NGX_DECLINED, an HTTP status).
  */

@@ -622,7 +622,7 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
     r->headers_out.content_length_n = content->size;
     r->headers_out.last_modified_time = content->mtime;
 
-    if (ngx_http_set_etag(r) != NGX_OK
+    if (ngx_http_sendfile_set_validators(r) != NGX_OK
         || ngx_http_sendfile_direct_type(r, &ctx->outcome.target) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;

@@ -40,7 +40,6 @@ nsf_siphash(const uint64_t key[2], const void *data, size_t len)
 
         s.v3 ^= word;
         nsf_siphash_round(&s);
-        nsf_siphash_round(&s);
         s.v0 ^= word;
     }
 
@@ -55,11 +54,9 @@ nsf_siphash(const uint64_t key[2], const void *data, size_t len)
 
     s.v3 ^= word;
     nsf_siphash_round(&s);
-    nsf_siphash_round(&s);
     s.v0 ^= word;
 
     s.v2 ^= 0xff;
-    nsf_siphash_round(&s);
     nsf_siphash_round(&s);
     nsf_siphash_round(&s);
     nsf_siphash_round(&s);

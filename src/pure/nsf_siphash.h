@@ -1,8 +1,8 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * SipHash-2-4: a hash that nobody can aim collisions at without knowing its
- * key.
+ * SipHash-1-3: a hash that nobody can aim collisions at without knowing its
+ * key.  That many rounds have the hash tables of Rust, Ruby and Python, too.
  */
 
 

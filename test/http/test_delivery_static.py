@@ -2,7 +2,8 @@
 
 Each request is sent three times: for the file's path in a location that
 serves it statically, for its ID with delivery by redirect, and for its ID
-with direct delivery. Status, headers, their order and the body must agree.
+with direct delivery. Status, headers, their order (but for Last-Modified's place) and the body must
+agree.
 """
 
 from __future__ import annotations
@@ -127,6 +128,33 @@ def test_modified_file(site: Site) -> None:
     new = site.assert_file(same(nginx), 1, SIZE + 1)
     assert new.header("ETag") != old.header("ETag")
     assert new.header("Last-Modified") != old.header("Last-Modified")
+
+
+@pytest.mark.parametrize(
+    "mtime",
+    [
+        *(-86401, -2, -1, 0, 1, 59, 86399, 86400),
+        *(951_782_399, 951_782_400, 951_868_800, 1_709_164_800, 4_107_542_400),
+        *(2**31 - 1, 2**31, 2**32 - 1, 2**32, 7_258_118_399, 253_402_300_799),
+        *(MTIME + month * 2_629_746 for month in range(12)),
+    ],
+)
+def test_time_of_modification(site: Site, mtime: int) -> None:
+    """Last-Modified and ETag say any time as nginx does."""
+    add(site)
+    os.utime(site.files.path("aa/1.txt"), (mtime, mtime))
+    nginx = start(site)
+    response = same(nginx)
+    site.assert_file(response, 1, SIZE)
+    assert (response.header("Last-Modified") is None) == (mtime == -1)
+    for said, asked in [
+        ("Last-Modified", "If-Modified-Since"),
+        ("ETag", "If-None-Match"),
+    ]:
+        if value := response.header(said):
+            # what was before 1970 is said to be of then, and is not the same
+            known = said == "ETag" or mtime >= 0
+            assert same(nginx, {asked: value}).status == (304 if known else 200)
 
 
 # ranges

@@ -17,6 +17,8 @@ def comparable(response: Response) -> Response:
 
     Date is dropped, Expires becomes the seconds after Date, and the boundary
     of a multipart answer, a counter of nginx, becomes ``boundary``.
+    Last-Modified goes to the end: nginx has it before the other headers if it
+    prints it itself, and among them if it is given one.
     """
     date = response.header("Date")
     assert date is not None, "an answer without Date"
@@ -34,6 +36,7 @@ def comparable(response: Response) -> Response:
             body = body.replace(match[2].encode(), b"boundary")
             value = match[1] + "boundary"
         headers.append((name, value))
+    headers.sort(key=lambda header: header[0].lower() == "last-modified")
     return Response(response.status, headers, body, response.version, response.closed)
 
 
