@@ -43,7 +43,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "api": {"pure", "store interface"},
     "umbrella": LEAVES | {"api", "cache", "lookup"},
     "module": HTTP | {"app"},
-    "conf": HTTP | {"net"},
+    "conf": HTTP,
     "request": HTTP | {"cache", "deliver", "app"},
     "store interface": {"pure"},
     "lookup": {"store interface"},

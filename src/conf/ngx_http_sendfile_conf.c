@@ -18,6 +18,8 @@ static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_http_complex_value_t *ngx_http_sendfile_conf_value(ngx_conf_t *cf,
     ngx_str_t *value);
+static char *ngx_http_sendfile_conf_server(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_uint_t ngx_http_sendfile_conf_has_id(ngx_str_t *value);
 static char *ngx_http_sendfile_conf_code(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value);
@@ -100,7 +102,8 @@ ngx_http_sendfile_conf_create(ngx_conf_t *cf,
 
     store->type = type;
 
-    rv = type->create(cf, store, url);
+    rv = type->server ? ngx_http_sendfile_conf_server(cf, store, url)
+                      : type->create(cf, store, url);
 
     if (rv == NGX_CONF_ERROR) {
         return NGX_ERROR;
@@ -501,6 +504,44 @@ ngx_http_sendfile_conf_value(ngx_conf_t *cf, ngx_str_t *value)
     }
 
     return cv;
+}
+
+
+/* a block of one server, of which nothing else is said */
+
+static char *
+ngx_http_sendfile_conf_server(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+{
+    ngx_int_t                          rc;
+    ngx_http_sendfile_server_conf_t    server;
+    ngx_http_sendfile_servers_conf_t   set;
+
+    ngx_memzero(&server, sizeof(ngx_http_sendfile_server_conf_t));
+
+    server.url = *url;
+    ngx_http_sendfile_server_defaults(&server);
+
+    rc = store->type->server(cf, &server);
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid store \"%V\": write %V", &store->url,
+                           &store->type->server_usage);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    set.servers = &server;
+    set.nservers = 1;
+    set.distribution = NGX_HTTP_SENDFILE_DISTRIBUTION;
+    set.connections = NGX_HTTP_SENDFILE_CONNECTIONS;
+    set.connect_timeout = NGX_HTTP_SENDFILE_CONNECT_TIMEOUT;
+
+    return (store->type->servers(cf, store, &set) == NGX_OK) ? NGX_CONF_OK
+                                                             : NGX_CONF_ERROR;
 }
 
 

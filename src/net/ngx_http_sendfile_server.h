@@ -16,7 +16,7 @@
 #include "ngx_http_sendfile_store.h"
 
 
-struct ngx_http_sendfile_server_s {
+typedef struct {
     ngx_str_t                        name;      /* for logs */
     ngx_str_t                        host;
     in_port_t                        port;      /* 0: a unix socket */
@@ -43,13 +43,16 @@ struct ngx_http_sendfile_server_s {
     ngx_uint_t                       fails;     /* in a row */
     ngx_msec_t                       down_until;
     ngx_msec_t                       probe_until;
-};
+} ngx_http_sendfile_server_t;
 
 
-/* configuration time; NGX_ERROR and a log line if the name is unknown */
+/*
+ * Configuration time, for the server() of a store: "port" is the one that a
+ * URL without a port means.  NGX_ERROR and a log line if the name is unknown.
+ */
 
-ngx_int_t ngx_http_sendfile_server_init(ngx_conf_t *cf,
-    ngx_http_sendfile_server_t *server);
+ngx_int_t ngx_http_sendfile_server_create(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *conf, in_port_t port);
 
 /*
  * Whether lookups may go there.  A server that is down lets one through when

@@ -41,12 +41,10 @@ typedef struct {
 } ngx_http_sendfile_memcached_state_t;
 
 
-static char *ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url);
-static ngx_int_t ngx_http_sendfile_memcached_server(
-    ngx_http_sendfile_server_t *server, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_memcached_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server);
 static ngx_int_t ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set);
 static void ngx_http_sendfile_memcached_init(
     ngx_http_sendfile_store_t *store, ngx_log_t *log);
 static void ngx_http_sendfile_memcached_exit(
@@ -55,7 +53,6 @@ static ngx_int_t ngx_http_sendfile_memcached_get(
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
 static ngx_int_t ngx_http_sendfile_memcached_cancel(
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
-static void ngx_http_sendfile_memcached_cleanup(void *data);
 
 static u_char *ngx_http_sendfile_memcached_compose(
     ngx_http_sendfile_conn_t *conn, u_char *p, u_char *last);
@@ -76,7 +73,7 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
     ngx_string("memcached://host:port"),
     ngx_string("memcached://host:port or memcached:/unix/socket"),
     1,                                     /* asynchronous */
-    ngx_http_sendfile_memcached_create,
+    NULL,                                  /* create: of servers */
     ngx_http_sendfile_memcached_server,
     ngx_http_sendfile_memcached_servers,
     ngx_http_sendfile_memcached_init,
@@ -93,91 +90,29 @@ static ngx_http_sendfile_codec_t  ngx_http_sendfile_memcached_codec = {
 };
 
 
-static char *
-ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url)
-{
-    ngx_http_sendfile_pool_t  *pool;
-
-    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
-    if (pool == NULL) {
-        return NSF_ERR_MEMORY;
-    }
-
-    pool->servers = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_server_t));
-    if (pool->servers == NULL) {
-        return NSF_ERR_MEMORY;
-    }
-
-    pool->nservers = 1;
-    pool->connections = 1;
-
-    (void) ngx_http_sendfile_memcached_server(pool->servers, url);
-
-    if (ngx_http_sendfile_server_init(cf, pool->servers) != NGX_OK
-        || ngx_http_sendfile_memcached_servers(cf, store, pool) != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
-}
-
-
 /* the host or the path of a socket, never both */
 
 static ngx_int_t
-ngx_http_sendfile_memcached_server(ngx_http_sendfile_server_t *server,
-    nsf_url_t *url)
+ngx_http_sendfile_memcached_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server)
 {
-    if (url->host.len && url->path.len) {
+    if (server->url.host.len && server->url.path.len) {
         return NGX_DECLINED;
     }
 
-    if (url->host.len) {
-        server->host.data = (u_char *) url->host.data;
-        server->host.len = url->host.len;
-        server->port = url->port ? url->port
-                                 : NGX_HTTP_SENDFILE_MEMCACHED_PORT;
-
-    } else {
-        server->host.data = (u_char *) url->path.data;
-        server->host.len = url->path.len;
-    }
-
-    server->weight = 1;
-    server->max_fails = 3;
-    server->fail_timeout = 1000;
-    server->connect_timeout = 100;
-
-    return NGX_OK;
+    return ngx_http_sendfile_server_create(cf, server,
+                                           NGX_HTTP_SENDFILE_MEMCACHED_PORT);
 }
 
 
 static ngx_int_t
 ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set)
 {
-    ngx_pool_cleanup_t  *cln;
+    store->ctx = ngx_http_sendfile_pool_create(cf, set,
+                                           &ngx_http_sendfile_memcached_codec);
 
-    if (ngx_http_sendfile_pool_init(cf, pool,
-                                    &ngx_http_sendfile_memcached_codec)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
-    cln->handler = ngx_http_sendfile_memcached_cleanup;
-    cln->data = pool;
-
-    store->ctx = pool;
-
-    return NGX_OK;
+    return store->ctx ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -227,13 +162,6 @@ ngx_http_sendfile_memcached_cancel(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_op_t *op)
 {
     return ngx_http_sendfile_conn_cancel(op);
-}
-
-
-static void
-ngx_http_sendfile_memcached_cleanup(void *data)
-{
-    ngx_http_sendfile_pool_drop(data);
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
+#include "nsf_ring.h"
 #include "nsf_url.h"
 
 
@@ -25,11 +26,6 @@
 
 typedef struct ngx_http_sendfile_store_s  ngx_http_sendfile_store_t;
 typedef struct ngx_http_sendfile_op_s     ngx_http_sendfile_op_t;
-
-/* net/, for a store that has servers */
-
-typedef struct ngx_http_sendfile_server_s  ngx_http_sendfile_server_t;
-typedef struct ngx_http_sendfile_pool_s    ngx_http_sendfile_pool_t;
 
 
 /*
@@ -90,6 +86,44 @@ struct ngx_http_sendfile_op_s {
 };
 
 
+/*
+ * The servers of a store: those of a store block, or the one that a URL
+ * names.  "name", which is of logs, and "ctx" are set by the store.
+ */
+
+typedef struct {
+    nsf_url_t                       url;
+    ngx_uint_t                      weight;
+    ngx_uint_t                      max_fails;
+    ngx_msec_t                      fail_timeout;
+
+    ngx_str_t                       name;
+    void                           *ctx;
+} ngx_http_sendfile_server_conf_t;
+
+
+typedef struct {
+    ngx_http_sendfile_server_conf_t
+                                   *servers;
+    ngx_uint_t                      nservers;
+    nsf_ring_e                      distribution;
+    ngx_uint_t                      connections;
+    ngx_msec_t                      connect_timeout;
+} ngx_http_sendfile_servers_conf_t;
+
+
+/* what holds where nothing is said of it */
+
+#define ngx_http_sendfile_server_defaults(server)                             \
+    (server)->weight = 1;                                                     \
+    (server)->max_fails = 3;                                                  \
+    (server)->fail_timeout = 1000
+
+#define NGX_HTTP_SENDFILE_DISTRIBUTION     NSF_RING_DALLI
+#define NGX_HTTP_SENDFILE_CONNECTIONS      1
+#define NGX_HTTP_SENDFILE_CONNECT_TIMEOUT  100
+
+
 typedef struct {
     ngx_str_t                       scheme;
 
@@ -106,28 +140,25 @@ typedef struct {
     /*
      * Configuration time: checks the URL, sets store->ctx.  Returns
      * NGX_CONF_OK, a static text that says what to write instead, or
-     * NGX_CONF_ERROR if that has been logged.
+     * NGX_CONF_ERROR if that has been logged.  NULL: there is server().
      */
     char                         *(*create)(ngx_conf_t *cf,
                                             ngx_http_sendfile_store_t *store,
                                             nsf_url_t *url);
 
     /*
-     * Configuration time, of a store block: what the URL of a server says,
-     * and what a server of this kind is without parameters.  NGX_DECLINED:
-     * the URL is not one of server_usage.  NULL: this kind has no blocks.
+     * Configuration time, of a store that has servers: checks the URL of
+     * one, sets its name and ctx.  NGX_DECLINED: the URL is not one of
+     * server_usage; NGX_ERROR after a log line.  NULL: it has none, and no
+     * blocks.
      */
-    ngx_int_t                     (*server)(ngx_http_sendfile_server_t *server,
-                                            nsf_url_t *url);
+    ngx_int_t                     (*server)(ngx_conf_t *cf,
+                                       ngx_http_sendfile_server_conf_t *server);
 
-    /*
-     * At the end of that block: makes the store of the servers, distribution
-     * and number of connections in "pool", sets store->ctx.  NGX_ERROR after
-     * a log line.
-     */
+    /* then: of all of them, sets store->ctx.  NGX_ERROR after a log line */
     ngx_int_t                     (*servers)(ngx_conf_t *cf,
-                                            ngx_http_sendfile_store_t *store,
-                                            ngx_http_sendfile_pool_t *pool);
+                                        ngx_http_sendfile_store_t *store,
+                                        ngx_http_sendfile_servers_conf_t *set);
 
     /* in a worker, after fork; errors are logged and tried again by get() */
     void                          (*init)(ngx_http_sendfile_store_t *store,

@@ -25,7 +25,6 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_api.h"
-#include "ngx_http_sendfile_pool.h"
 
 
 #define NGX_HTTP_SENDFILE_TEST_VALUE  1024
@@ -42,9 +41,9 @@ typedef struct {
 
 
 typedef struct {
-    ngx_http_sendfile_test_t *tests;
-    ngx_uint_t                ntests;
-    ngx_uint_t                next;
+    ngx_http_sendfile_test_t **tests;
+    ngx_uint_t                 ntests;
+    ngx_uint_t                 next;
 } ngx_http_sendfile_test_turn_t;
 
 
@@ -56,14 +55,10 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_sendfile_test_preconfiguration(ngx_conf_t *cf);
-static char *ngx_http_sendfile_test_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url);
-static ngx_int_t ngx_http_sendfile_test_server(
-    ngx_http_sendfile_server_t *server, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_test_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server);
 static ngx_int_t ngx_http_sendfile_test_servers(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
-static ngx_int_t ngx_http_sendfile_test_turn(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_uint_t ntests);
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set);
 static char *ngx_http_sendfile_test_options(ngx_http_sendfile_test_t *test,
     u_char *p, u_char *last);
 static ngx_int_t ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
@@ -111,7 +106,7 @@ static ngx_http_sendfile_store_type_t  ngx_http_sendfile_test_store = {
     ngx_string("test:/options"),
     ngx_string("test:/options"),
     1,                                     /* asynchronous */
-    ngx_http_sendfile_test_create,
+    NULL,                                  /* create: of servers */
     ngx_http_sendfile_test_server,
     ngx_http_sendfile_test_servers,
     NULL,                                  /* init */
@@ -155,34 +150,32 @@ ngx_http_sendfile_test_preconfiguration(ngx_conf_t *cf)
 }
 
 
-static char *
-ngx_http_sendfile_test_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+static ngx_int_t
+ngx_http_sendfile_test_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server)
 {
-    ngx_http_sendfile_test_turn_t  *turn;
+    char                      *rv;
+    u_char                    *p;
+    ngx_http_sendfile_test_t  *test;
 
-    if (ngx_http_sendfile_test_turn(cf, store, 1) != NGX_OK) {
-        return NSF_ERR_MEMORY;
+    test = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_t));
+    if (test == NULL) {
+        return NGX_ERROR;
     }
 
-    turn = store->ctx;
+    server->name.data = (u_char *) server->url.path.data;
+    server->name.len = server->url.path.len;
+    server->ctx = test;
 
-    return ngx_http_sendfile_test_options(turn->tests,
-                                          (u_char *) url->path.data + 1,
-                                          (u_char *) url->path.data
-                                          + url->path.len);
-}
+    p = server->name.data;
 
+    rv = ngx_http_sendfile_test_options(test, p + 1, p + server->name.len);
 
-/* the options are the path of a socket that nobody connects to */
-
-static ngx_int_t
-ngx_http_sendfile_test_server(ngx_http_sendfile_server_t *server,
-    nsf_url_t *url)
-{
-    server->host.data = (u_char *) url->path.data;
-    server->host.len = url->path.len;
-    server->weight = 1;
+    if (rv != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "test store: \"%V\": %s",
+                           &server->name, rv);
+        return NGX_ERROR;
+    }
 
     return NGX_OK;
 }
@@ -190,40 +183,9 @@ ngx_http_sendfile_test_server(ngx_http_sendfile_server_t *server,
 
 static ngx_int_t
 ngx_http_sendfile_test_servers(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set)
 {
-    char                           *rv;
-    ngx_str_t                      *options;
     ngx_uint_t                      i;
-    ngx_http_sendfile_test_turn_t  *turn;
-
-    if (ngx_http_sendfile_test_turn(cf, store, pool->nservers) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    turn = store->ctx;
-
-    for (i = 0; i < pool->nservers; i++) {
-        options = &pool->servers[i].host;
-
-        rv = ngx_http_sendfile_test_options(&turn->tests[i], options->data + 1,
-                                            options->data + options->len);
-
-        if (rv != NGX_CONF_OK) {
-            ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "%s in \"%V\"", rv,
-                               options);
-            return NGX_ERROR;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_test_turn(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
-    ngx_uint_t ntests)
-{
     ngx_http_sendfile_test_turn_t  *turn;
 
     turn = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_turn_t));
@@ -231,13 +193,18 @@ ngx_http_sendfile_test_turn(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
         return NGX_ERROR;
     }
 
-    turn->tests = ngx_pcalloc(cf->pool,
-                              ntests * sizeof(ngx_http_sendfile_test_t));
+    turn->tests = ngx_palloc(cf->pool,
+                             set->nservers
+                             * sizeof(ngx_http_sendfile_test_t *));
     if (turn->tests == NULL) {
         return NGX_ERROR;
     }
 
-    turn->ntests = ntests;
+    for (i = 0; i < set->nservers; i++) {
+        turn->tests[i] = set->servers[i].ctx;
+    }
+
+    turn->ntests = set->nservers;
     store->ctx = turn;
 
     return NGX_OK;
@@ -308,7 +275,7 @@ ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_test_turn_t  *turn;
 
     turn = store->ctx;
-    test = &turn->tests[turn->next++ % turn->ntests];
+    test = turn->tests[turn->next++ % turn->ntests];
 
     ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                   "test store: get \"%V\"", &op->key);
