@@ -1372,6 +1372,8 @@ def test_worker_processes_do_not_share(asite: Site) -> None:
 
 # store blocks, whose lines name no kind of store
 
+MEMCACHED = "memcached://host:port or memcached:/unix/socket"
+
 
 def test_block_of_any_kind(asite: Site, delivery: str) -> None:
     """What a server is, and what is made of several, is the store's to say."""
@@ -1398,20 +1400,17 @@ def test_block_of_any_kind(asite: Site, delivery: str) -> None:
         (
             "server memcached://127.0.0.1;\nserver test:/now,miss;",
             "server test:",
-            'invalid server "test:/now,miss": write'
-            " memcached://host:port or memcached:/unix/socket in",
+            f'invalid server "test:/now,miss": write {MEMCACHED} in',
         ),
         (
             "server lmdb:/ids;",
             "server lmdb:",
-            'invalid server "lmdb:/ids": write memcached://host:port'
-            " or memcached:/unix/socket or test:/options in",
+            f'invalid server "lmdb:/ids": write {MEMCACHED} or test:/options in',
         ),
         (
             "server redis://127.0.0.1;",
             "server redis:",
-            'invalid server "redis://127.0.0.1": write memcached://host:port'
-            " or memcached:/unix/socket or test:/options in",
+            f'"redis://127.0.0.1": write {MEMCACHED} or test:/options in',
         ),
         ("server test:/now,nothing;", "server test:", "unknown option in"),
     ],
