@@ -1,9 +1,13 @@
-"""Check who includes whom in src/, and who names whose types.
+"""Check who includes and calls whom in src/, and who names whose types.
 
-usage: layers.py [--root DIRECTORY]
+usage: layers.py [--root DIRECTORY] [--list]
 
 The rules are the tables below. Prints path:line: message; exit status 1 if
-there was any.
+there was any. The table of includes has no circle, every include is in it, and
+a layer calls only what its includes lead to: so there is no circle of calls.
+
+--list prints the layers, whom each of them includes or calls, and how many
+there are of both.
 """
 
 from __future__ import annotations
@@ -24,6 +28,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"{p}_api\.h", "api"),
     (r"{p}_compat\.h", "compat"),
     (r"{p}_module\.c", "module"),
+    (r"request/{p}_(ctx|key)\.[ch]", "context"),
     (r"store/{p}_store\.h", "store interface"),
     (r"store/{p}_lookup\.[ch]", "lookup"),
     (r"app/{p}_headers\.h", "headers"),
@@ -33,28 +38,28 @@ LAYERS: list[tuple[str, str]] = [
 ]
 
 # Whose headers a layer may include, besides its own. The umbrella holds the
-# configuration and the context of a request: what knows it knows HTTP.
+# configuration, the context is a request's: what knows them knows HTTP.
 LEAVES = {"compat", "pure"}
-HTTP = LEAVES | {"umbrella", "headers"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
     "headers": set(),
-    "api": {"pure", "store interface"},
-    "umbrella": LEAVES | {"api", "cache", "lookup"},
-    "module": HTTP | {"app"},
-    "conf": HTTP,
-    "request": HTTP | {"cache", "deliver", "app"},
     "store interface": {"pure"},
     "lookup": {"store interface"},
-    "store": LEAVES | {"store interface", "net"},
-    "net": LEAVES | {"store interface"},
+    "net": {"pure", "store interface"},
+    "store": {"pure", "store interface", "net"},
     "cache": {"pure"},
-    "deliver": HTTP | {"cache"},
+    "api": {"pure", "store interface"},
+    "umbrella": {"pure", "api", "cache"},
+    "context": {"pure", "umbrella", "lookup"},
+    "conf": LEAVES | {"umbrella"},
+    "deliver": LEAVES | {"context", "cache"},
     "upstream hook": {"compat", "headers"},
-    "app": HTTP | {"upstream hook", "deliver"},
+    "app": LEAVES | {"context", "conf", "deliver", "upstream hook", "headers"},
+    "request": LEAVES | {"context", "cache", "deliver", "app", "headers"},
+    "module": LEAVES | {"umbrella", "lookup", "conf", "request", "app"},
     # a module of its own: what it knows of the first is that one's API
-    "mruby": LEAVES | {"api", "headers"},
+    "mruby": {"compat", "api", "headers"},
 }
 
 # Layers that may not know HTTP, not even nginx's.
@@ -95,6 +100,48 @@ INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE
 )
 
+# A function that other files may call: nginx's style has its name at the
+# beginning of a line, below its type.
+DEFINITION = re.compile(
+    rf"^(?!static\b)\w[^;{{}}()=#\n]*\n((?:{PREFIX}|nsf)_\w+)\([^;{{}}]*\)\n\{{",
+    re.MULTILINE,
+)
+NAME = re.compile(rf"\b(?:{PREFIX}|nsf)_\w+")
+MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+
+
+def circle_of(arrows: dict[str, set[str]]) -> list[str]:
+    """Return the nodes of a circle, the first one again at the end, or none.
+
+    Args:
+        arrows: from each node to others.
+    """
+    done: set[str] = set()
+
+    def walk(path: list[str]) -> list[str]:
+        for node in sorted(arrows.get(path[-1], ())):
+            if node in path:
+                return [*path[path.index(node) :], node]
+            if node not in done and (found := walk([*path, node])):
+                return found
+        done.add(path[-1])
+        return []
+
+    for node in sorted(arrows):
+        if node not in done and (found := walk([node])):
+            return found
+    return []
+
+
+def reach(arrows: dict[str, set[str]], start: str) -> set[str]:
+    """Return the nodes that arrows lead to from ``start``."""
+    found: set[str] = set()
+    todo = {start}
+    while todo:
+        todo = set().union(*(arrows[node] for node in todo)) - found
+        found |= todo
+    return found
+
 
 def layer_of(path: str) -> str | None:
     """Return the layer of a path below src/, None if no pattern has it."""
@@ -107,6 +154,14 @@ def layer_of(path: str) -> str | None:
 
 def _line(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
+
+
+def _only(pattern: re.Pattern[str], text: str) -> str:
+    """Replace by spaces what a pattern does not match, but for line ends."""
+    kept = [" " if c != "\n" else c for c in text]
+    for match in pattern.finditer(text):
+        kept[match.start() : match.end()] = match.group()
+    return "".join(kept)
 
 
 class Checker:
@@ -124,12 +179,24 @@ class Checker:
         }
         self.by_name: dict[str, str] = {}
         self.problems: list[Problem] = []
+        # layers that include or call others
+        self.arrows: dict[str, set[str]] = {}
+        self.functions = {
+            name: path
+            for path, text in self.texts.items()
+            if path.endswith(".c")
+            for name in DEFINITION.findall(code_only(text))
+        }
 
     def _add(self, path: str, line: int, message: str) -> None:
         self.problems.append(Problem(f"src/{path}", line, message))
 
     def check(self) -> list[Problem]:
         """Return the problems, in the order of files and lines."""
+        circle = circle_of(MAY_INCLUDE)
+        if circle:
+            message = f"a circle of layers: {' -> '.join(circle)}"
+            self.problems.append(Problem("tools/layers.py", 1, message))
         for path in self.texts:
             name = Path(path).name
             if name in self.by_name:
@@ -140,7 +207,9 @@ class Checker:
             if layer is None:
                 self._add(path, 1, "belongs to no layer: add it to tools/layers.py")
                 continue
+            self.arrows.setdefault(layer, set())
             self._check_includes(path, layer, text)
+            self._check_calls(path, layer, text)
             self._check_words(path, layer, text)
         return sorted(self.problems)
 
@@ -164,9 +233,30 @@ class Checker:
             self._add(path, line, f'"{header}" is not in src/')
             return
         other = layer_of(target)
-        if other is None or other == layer or other in MAY_INCLUDE[layer]:
+        if other is None or other == layer:
             return
-        self._add(path, line, f"{layer} may not include {other} ({header})")
+        self.arrows[layer].add(other)
+        if other not in MAY_INCLUDE[layer]:
+            self._add(path, line, f"{layer} may not include {other} ({header})")
+
+    def _check_calls(self, path: str, layer: str, text: str) -> None:
+        code = code_only(text)
+        if path.endswith(".h"):
+            # its functions are declared here, its macros call some
+            code = _only(MACRO, code)
+        may_call = reach(MAY_INCLUDE, layer)
+        for match in NAME.finditer(code):
+            target = self.functions.get(match.group())
+            other = target and layer_of(target)
+            if other is None or other == layer:
+                continue
+            self.arrows[layer].add(other)
+            if other not in may_call:
+                self._add(
+                    path,
+                    _line(code, match.start()),
+                    f"{layer} may not call {other} ({match.group()})",
+                )
 
     def _check_words(self, path: str, layer: str, text: str) -> None:
         code = re.sub(
@@ -197,11 +287,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--root", type=Path, default=Path(__file__).resolve().parents[1]
     )
+    parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
 
-    problems = Checker(options.root.resolve()).check()
+    checker = Checker(options.root.resolve())
+    problems = checker.check()
     for problem in problems:
         print(problem)
+    if options.list:
+        for layer, others in sorted(checker.arrows.items()):
+            print(f"{layer}: {', '.join(sorted(others)) or '-'}")
+        arrows = sum(len(others) for others in checker.arrows.values())
+        print(f"{len(checker.arrows)} layers, {arrows} arrows")
     return 1 if problems else 0
 
 

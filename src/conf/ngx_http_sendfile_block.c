@@ -11,7 +11,7 @@
 #include <ngx_http.h>
 #include <ngx_md5.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 
 
 #define NGX_HTTP_SENDFILE_MAX_WEIGHT       1000

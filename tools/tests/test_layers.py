@@ -1,4 +1,4 @@
-"""layers.py finds each kind of forbidden include and name."""
+"""layers.py finds each kind of forbidden include, call and name."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ P = "ngx_http_sendfile"
 
 TREE = {
     f"{P}.h": '#include <ngx_http.h>\n#include "nsf.h"\n'
-    f'#include "{P}_api.h"\n#include "{P}_zone.h"\n#include "{P}_lookup.h"\n',
+    f'#include "{P}_api.h"\n#include "{P}_zone.h"\n',
     f"{P}_api.h": f'#include <ngx_http.h>\n#include "{P}_store.h"\n#include "nsf.h"\n',
     f"{P}_compat.h": "#include <ngx_core.h>\n",
     f"{P}_module.c": f'#include "{P}.h"\n#include "{P}_learn.h"\n',
+    f"conf/{P}_location.h": "#include <ngx_http.h>\n",
     f"conf/{P}_block.c": f'#include "{P}.h"\n',
-    f"request/{P}_handler.c": f'#include "{P}.h"\n#include "{P}_record.h"\n'
+    f"request/{P}_ctx.h": f'#include "{P}.h"\n#include "{P}_lookup.h"\n',
+    f"request/{P}_handler.c": f'#include "{P}_ctx.h"\n#include "{P}_record.h"\n'
     f'#include "{P}_deliver.h"\n#include "{P}_learn.h"\n#include "{P}_zone.h"\n',
-    f"request/{P}_record.h": f'#include "{P}.h"\n',
+    f"request/{P}_record.h": f'#include "{P}_ctx.h"\n',
     f"store/{P}_store.h": '#include <ngx_core.h>\n#include "nsf.h"\n',
     f"store/{P}_lookup.h": f'#include "{P}_store.h"\n',
     f"store/{P}_lookup.c": f'#include "{P}_lookup.h"\n#include <ngx_event.h>\n',
@@ -28,12 +30,12 @@ TREE = {
     f"store/{P}_memcached.c": f'#include "{P}_store.h"\n#include "{P}_pool.h"\n',
     f"net/{P}_pool.h": f'#include "{P}_conn.h"\n',
     f"net/{P}_conn.h": f'#include <ngx_event_connect.h>\n#include "{P}_store.h"\n',
-    f"deliver/{P}_deliver.h": f'#include "{P}.h"\n',
+    f"deliver/{P}_deliver.h": f'#include "{P}_ctx.h"\n',
     f"deliver/{P}_direct.c": f'#include "{P}_deliver.h"\n#include "{P}_zone.h"\n'
     "ngx_http_sendfile_lookup_time(r);\n",
     f"cache/{P}_zone.h": '#include <ngx_core.h>\n#include "nsf.h"\n',
     f"cache/{P}_body.h": f'#include "{P}_zone.h"\n',
-    f"app/{P}_learn.h": f'#include "{P}.h"\n',
+    f"app/{P}_learn.h": f'#include "{P}_ctx.h"\n#include "{P}_location.h"\n',
     f"app/{P}_learn.c": f'#include "{P}_learn.h"\n#include "{P}_deliver.h"\n'
     f'#include "{P}_upstream_hook.h"\n',
     f"app/{P}_headers.h": "#include <ngx_core.h>\n",
@@ -73,6 +75,17 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
         (f"{P}_compat.h", f'#include "{P}.h"', "compat may not include umbrella"),
         (f"{P}_module.c", f'#include "{P}_store.h"', "module may not include store"),
         (f"{P}.h", f'#include "{P}_deliver.h"', "umbrella may not include deliver"),
+        (f"{P}.h", f'#include "{P}_lookup.h"', "umbrella may not include lookup"),
+        (
+            f"request/{P}_ctx.h",
+            f'#include "{P}_record.h"',
+            "context may not include request",
+        ),
+        (
+            f"request/{P}_ctx.h",
+            f'#include "{P}_deliver.h"',
+            "context may not include deliver",
+        ),
         (f"conf/{P}_block.c", f'#include "{P}_pool.h"', "conf may not include net"),
         (
             f"conf/{P}_block.c",
@@ -196,6 +209,86 @@ def test_comments_are_no_code(tmp_path: Path) -> None:
     assert problems(tmp_path, {f"store/{P}_lmdb.c": line}) == []
 
 
+def function(name: str, kind: str = "void") -> str:
+    """Return the definition of a function that does nothing."""
+    return f"{kind}\n{P}_{name}(ngx_str_t *s,\n    void *data)\n{{\n}}\n"
+
+
+@pytest.mark.parametrize(
+    ("caller", "called", "message"),
+    [
+        # a header in between may be included, and leads to what is called
+        (f"request/{P}_handler.c", f"store/{P}_lookup.c", None),
+        (f"store/{P}_memcached.c", f"net/{P}_pool.c", None),
+        (f"conf/{P}_block.c", f"net/{P}_pool.c", "conf may not call net"),
+        (f"app/{P}_learn.c", f"app/{P}_accept.c", None),
+        (f"deliver/{P}_direct.c", f"request/{P}_ctx.c", None),
+        # the way back would make a circle
+        (
+            f"deliver/{P}_direct.c",
+            f"request/{P}_handler.c",
+            "deliver may not call request",
+        ),
+        (f"store/{P}_lmdb.c", f"store/{P}_lookup.c", "store may not call lookup"),
+        (f"cache/{P}_zone.c", f"request/{P}_ctx.c", "cache may not call context"),
+        (f"conf/{P}_block.c", f"{P}_module.c", "conf may not call module"),
+    ],
+)
+def test_calls(tmp_path: Path, caller: str, called: str, message: str | None) -> None:
+    line = f"static int  n;\n\nstatic int\nf(void)\n{{\n    {P}_work(n);\n}}"
+    found = problems(tmp_path, {called: function("work"), caller: line})
+    number = TREE.get(caller, "").count("\n") + 6
+    expected = f"src/{caller}:{number}: {message} ({P}_work)"
+    assert found == ([expected] if message else [])
+
+
+def test_what_is_no_call(tmp_path: Path) -> None:
+    """Declarations in headers, functions of the file's own, comments."""
+    own = function("own", "static void")
+    changes = {
+        f"deliver/{P}_deliver.h": f"void {P}_work(ngx_str_t *s, void *data);",
+        f"deliver/{P}_direct.c": f"{own}/* as {P}_work() does */\n"
+        f"static void\nf(void)\n{{\n    {P}_own(NULL, NULL);\n}}",
+        f"request/{P}_handler.c": function("work") + own,
+    }
+    assert problems(tmp_path, changes) == []
+
+
+def test_macro_of_a_header_calls(tmp_path: Path) -> None:
+    macro = f"#define work(s) \\\n    {P}_work(s, NULL)"
+    changes = {
+        f"deliver/{P}_deliver.h": macro,
+        f"request/{P}_handler.c": function("work"),
+    }
+    assert problems(tmp_path, changes) == [
+        f"src/deliver/{P}_deliver.h:3: deliver may not call request ({P}_work)"
+    ]
+
+
+def test_the_table_has_no_circle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert layers.circle_of(layers.MAY_INCLUDE) == []
+    table = {**layers.MAY_INCLUDE, "cache": {"pure", "deliver"}}
+    monkeypatch.setattr(layers, "MAY_INCLUDE", table)
+    found = problems(tmp_path, {})
+    message = "a circle of layers: cache -> deliver -> cache"
+    assert found == [f"tools/layers.py:1: {message}"]
+
+
+@pytest.mark.parametrize(
+    ("arrows", "circle"),
+    [
+        ({}, []),
+        ({"a": {"b", "c"}, "b": {"d"}, "c": {"d"}, "d": set()}, []),
+        ({"a": {"b"}, "b": {"c"}, "c": {"b"}}, ["b", "c", "b"]),
+        ({"a": {"a"}}, ["a", "a"]),
+    ],
+)
+def test_circle(arrows: dict[str, set[str]], circle: list[str]) -> None:
+    assert layers.circle_of(arrows) == circle
+
+
 def test_every_layer_has_a_rule() -> None:
     named = {layer for _, layer in layers.LAYERS} - {r"\1"}
     named |= set(re.findall(r"\w+", layers.LAYERS[-1][0].split(")")[0]))
@@ -210,3 +303,13 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     assert layers.main(["--root", str(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert out == "src/pure/nsf.h:3: pure may not include <stdio.h>\n"
+
+
+def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert problems(tmp_path, {}) == []
+    assert layers.main(["--root", str(tmp_path), "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "cache: pure" in lines
+    assert "compat: -" in lines
+    assert "net: store interface" in lines
+    assert lines[-1].startswith("18 layers, ")
