@@ -21,6 +21,10 @@
 #include "ngx_http_sendfile_zone.h"
 
 
+/* where a location looks that does not say where */
+
+#define NGX_HTTP_SENDFILE_DEFAULT_URL      "memcached://127.0.0.1:11211"
+
 /* kinds of failure, as http_sendfile_fallback_on names them */
 
 #define NGX_HTTP_SENDFILE_ON_MISS          0x0002

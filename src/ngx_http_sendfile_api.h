@@ -46,7 +46,7 @@ typedef ngx_int_t (*ngx_http_sendfile_script_pt)(ngx_http_request_t *r,
     ngx_http_sendfile_script_t *s);
 
 
-#define NGX_HTTP_SENDFILE_API  2
+#define NGX_HTTP_SENDFILE_API  3
 
 typedef struct {
     ngx_uint_t                      version;

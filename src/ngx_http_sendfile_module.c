@@ -44,6 +44,8 @@ static ngx_int_t ngx_http_sendfile_init_process(ngx_cycle_t *cycle);
 static void ngx_http_sendfile_exit_process(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_sendfile_add_store(ngx_conf_t *cf,
     ngx_http_sendfile_store_type_t *type);
+static ngx_int_t ngx_http_sendfile_add_type(
+    ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_store_type_t *type);
 static ngx_int_t ngx_http_sendfile_set_script(ngx_conf_t *cf,
     ngx_http_sendfile_script_pt script);
 
@@ -256,6 +258,15 @@ ngx_module_t  ngx_http_sendfile_module = {
 };
 
 
+#define ngx_http_sendfile_store_type(name)                                    \
+    &ngx_http_sendfile_##name##_store,
+
+static ngx_http_sendfile_store_type_t  *ngx_http_sendfile_stores[] = {
+    NGX_HTTP_SENDFILE_STORES(ngx_http_sendfile_store_type)
+    NULL
+};
+
+
 static ngx_http_complex_value_t  ngx_http_sendfile_default_prefix = {
     ngx_string("/files/"), NULL, NULL, NULL, { 0 }
 };
@@ -338,19 +349,11 @@ ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
         return NULL;
     }
 
-    type = ngx_array_push(&smcf->types);
-    if (type == NULL) {
-        return NULL;
+    for (type = ngx_http_sendfile_stores; *type; type++) {
+        if (ngx_http_sendfile_add_type(smcf, *type) != NGX_OK) {
+            return NULL;
+        }
     }
-
-    *type = &ngx_http_sendfile_lmdb_store;
-
-    type = ngx_array_push(&smcf->types);
-    if (type == NULL) {
-        return NULL;
-    }
-
-    *type = &ngx_http_sendfile_memcached_store;
 
     return smcf;
 }
@@ -722,10 +725,19 @@ static ngx_int_t
 ngx_http_sendfile_add_store(ngx_conf_t *cf,
     ngx_http_sendfile_store_type_t *type)
 {
-    ngx_http_sendfile_main_conf_t    *smcf;
-    ngx_http_sendfile_store_type_t  **typep;
+    ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    return ngx_http_sendfile_add_type(smcf, type);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_type(ngx_http_sendfile_main_conf_t *smcf,
+    ngx_http_sendfile_store_type_t *type)
+{
+    ngx_http_sendfile_store_type_t  **typep;
 
     typep = ngx_array_push(&smcf->types);
     if (typep == NULL) {

@@ -31,6 +31,7 @@ LAYERS: list[tuple[str, str]] = [
     (r"request/{p}_(ctx|key)\.[ch]", "context"),
     (r"store/{p}_store\.h", "store interface"),
     (r"store/{p}_lookup\.[ch]", "lookup"),
+    (r"app/{p}_headers\.h", "headers"),
     (r"app/{p}_upstream_hook\.[ch]", "upstream hook"),
     (r"pure/nsf\w*\.[ch]", "pure"),
     (r"(conf|request|store|net|cache|deliver|app|mruby)/{p}_\w+\.[ch]", r"\1"),
@@ -42,6 +43,7 @@ LEAVES = {"compat", "pure"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
+    "headers": set(),
     "store interface": {"pure"},
     "lookup": {"store interface"},
     "net": {"pure", "store interface"},
@@ -50,14 +52,14 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "api": {"pure", "store interface"},
     "umbrella": {"pure", "api", "cache"},
     "context": {"pure", "umbrella", "lookup"},
-    "conf": LEAVES | {"umbrella", "store"},
+    "conf": LEAVES | {"umbrella"},
     "deliver": LEAVES | {"context", "cache"},
-    "upstream hook": {"compat"},
-    "app": LEAVES | {"context", "conf", "deliver", "upstream hook"},
-    "request": LEAVES | {"context", "cache", "deliver", "app"},
+    "upstream hook": {"compat", "headers"},
+    "app": LEAVES | {"context", "conf", "deliver", "upstream hook", "headers"},
+    "request": LEAVES | {"context", "cache", "deliver", "app", "headers"},
     "module": LEAVES | {"umbrella", "lookup", "conf", "request", "app"},
     # a module of its own: what it knows of the first is that one's API
-    "mruby": {"compat", "api"},
+    "mruby": {"compat", "api", "headers"},
 }
 
 # Layers that may not know HTTP, not even nginx's.

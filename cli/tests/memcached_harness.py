@@ -19,7 +19,7 @@ from ctl_harness import TIMEOUT, wait_until
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-VECTORS = Path(__file__).parent / "vectors"
+VECTORS = Path(__file__).parents[2] / "test" / "vectors"
 
 
 class Memcached:

@@ -13,6 +13,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_accept.h"
+#include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_learn.h"
 #include "ngx_http_sendfile_upstream_hook.h"
 
@@ -75,36 +76,19 @@ ngx_http_sendfile_accept_hooks(ngx_conf_t *cf)
 ngx_uint_t
 ngx_http_sendfile_accept_name(ngx_str_t *name)
 {
-    switch (name->len) {
-
-    case 10:
-        if (ngx_strncasecmp(name->data, (u_char *) "X-Sendfile", 10) == 0) {
-            return NGX_HTTP_SENDFILE_ACCEPT_FILE;
-        }
-
-        return 0;
-
-    case 16:
-        if (ngx_strncasecmp(name->data, (u_char *) "X-Accel-Redirect", 16)
-            == 0)
-        {
-            return NGX_HTTP_SENDFILE_ACCEPT_REDIRECT;
-        }
-
-        return 0;
-
-    case 20:
-        if (ngx_strncasecmp(name->data, (u_char *) "X-LIGHTTPD-send-file", 20)
-            == 0)
-        {
-            return NGX_HTTP_SENDFILE_ACCEPT_LIGHTTPD;
-        }
-
-        return 0;
-
-    default:
-        return 0;
+    if (ngx_http_sendfile_name_is(name, "X-Sendfile")) {
+        return NGX_HTTP_SENDFILE_ACCEPT_FILE;
     }
+
+    if (ngx_http_sendfile_name_is(name, "X-Accel-Redirect")) {
+        return NGX_HTTP_SENDFILE_ACCEPT_REDIRECT;
+    }
+
+    if (ngx_http_sendfile_name_is(name, "X-LIGHTTPD-send-file")) {
+        return NGX_HTTP_SENDFILE_ACCEPT_LIGHTTPD;
+    }
+
+    return 0;
 }
 
 
@@ -292,37 +276,26 @@ static void
 ngx_http_sendfile_answer_lines(ngx_http_upstream_t *u, ngx_uint_t accept,
     ngx_table_elt_t **file, ngx_table_elt_t **redirect)
 {
-    ngx_uint_t        i, name;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_uint_t                    name;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     *file = NULL;
     *redirect = NULL;
 
-    part = &u->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        name = ngx_http_sendfile_accept_name(&h[i].key);
+    for (h = ngx_http_sendfile_headers_first(&it, &u->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        name = ngx_http_sendfile_accept_name(&h->key);
 
         if (name & NGX_HTTP_SENDFILE_ACCEPT_REDIRECT) {
             if (*redirect == NULL) {
-                *redirect = &h[i];
+                *redirect = h;
             }
 
         } else if ((name & accept) && *file == NULL) {
-            *file = &h[i];
+            *file = h;
         }
     }
 }

@@ -14,6 +14,7 @@
 
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_headers.h"
 
 
 static ngx_int_t ngx_http_sendfile_headers_add(ngx_http_request_t *r,
@@ -70,12 +71,11 @@ ngx_int_t
 ngx_http_sendfile_accept_headers(ngx_http_request_t *r,
     ngx_http_sendfile_answer_t *answer)
 {
-    size_t                n;
-    ngx_uint_t            i;
-    nsf_target_t         *kept;
-    ngx_list_part_t      *part;
-    ngx_table_elt_t      *h;
-    ngx_http_upstream_t  *u;
+    size_t                        n;
+    nsf_target_t                 *kept;
+    ngx_table_elt_t              *h;
+    ngx_http_upstream_t          *u;
+    ngx_http_sendfile_headers_t   it;
 
     u = r->upstream;
     kept = &answer->kept;
@@ -87,23 +87,12 @@ ngx_http_sendfile_accept_headers(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    part = &u->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (ngx_http_sendfile_headers_kept(u, &h[i])
-            && ngx_http_sendfile_headers_add(r, kept, &h[i]) != NGX_OK)
+    for (h = ngx_http_sendfile_headers_first(&it, &u->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_headers_kept(u, h)
+            && ngx_http_sendfile_headers_add(r, kept, h) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -122,9 +111,7 @@ ngx_http_sendfile_headers_add(ngx_http_request_t *r, nsf_target_t *kept,
     nsf_header_t     *header;
     ngx_table_elt_t  *copy;
 
-    if (h->key.len == 12
-        && ngx_strncasecmp(h->key.data, (u_char *) "Content-Type", 12) == 0)
-    {
+    if (ngx_http_sendfile_name_is(&h->key, "Content-Type")) {
         if (kept->type.len == 0) {
             kept->type.data = h->value.data;
             kept->type.len = h->value.len;
@@ -164,20 +151,18 @@ static nsf_header_t *
 ngx_http_sendfile_headers_cache_control(nsf_target_t *kept,
     ngx_table_elt_t *h)
 {
-    size_t  i;
+    size_t     i;
+    ngx_str_t  name;
 
-    if (h->key.len != 13
-        || ngx_strncasecmp(h->key.data, (u_char *) "Cache-Control", 13) != 0)
-    {
+    if (!ngx_http_sendfile_name_is(&h->key, "Cache-Control")) {
         return NULL;
     }
 
     for (i = 0; i < kept->nheaders; i++) {
-        if (kept->headers[i].name.len == 13
-            && ngx_strncasecmp((u_char *) kept->headers[i].name.data,
-                               h->key.data, 13)
-               == 0)
-        {
+        name.data = (u_char *) kept->headers[i].name.data;
+        name.len = kept->headers[i].name.len;
+
+        if (ngx_http_sendfile_name_same(&name, &h->key)) {
             return &kept->headers[i];
         }
     }
@@ -242,9 +227,7 @@ ngx_http_sendfile_headers_kept(ngx_http_upstream_t *u, ngx_table_elt_t *h)
     }
 
     for (name = ngx_http_sendfile_headers_dropped; name->len; name++) {
-        if (name->len == h->key.len
-            && ngx_strncasecmp(name->data, h->key.data, name->len) == 0)
-        {
+        if (ngx_http_sendfile_name_same(name, &h->key)) {
             return 0;
         }
     }
@@ -261,30 +244,19 @@ ngx_http_sendfile_headers_kept(ngx_http_upstream_t *u, ngx_table_elt_t *h)
 static void
 ngx_http_sendfile_headers_take_back(ngx_http_request_t *r)
 {
-    ngx_uint_t        i;
-    ngx_list_t       *headers;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_list_t                   *headers;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     headers = &r->upstream->headers_in.headers;
 
-    part = &r->headers_out.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (ngx_http_sendfile_headers_find(headers, h[i].key.data)) {
-            h[i].hash = 0;
+    for (h = ngx_http_sendfile_headers_first(&it,
+                                             &r->headers_out.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_headers_find(headers, h->key.data)) {
+            h->hash = 0;
         }
     }
 
@@ -303,9 +275,8 @@ ngx_http_sendfile_headers_take_back(ngx_http_request_t *r)
 void
 ngx_http_sendfile_accept_hide(ngx_http_request_t *r)
 {
-    ngx_uint_t                     i;
-    ngx_list_part_t               *part;
     ngx_table_elt_t               *h;
+    ngx_http_sendfile_headers_t    it;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
@@ -314,14 +285,13 @@ ngx_http_sendfile_accept_hide(ngx_http_request_t *r)
         return;
     }
 
-    for (part = &r->headers_out.headers.part; part; part = part->next) {
-
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (ngx_http_sendfile_clean_is(&h[i].key)) {
-                h[i].hash = 0;
-            }
+    for (h = ngx_http_sendfile_headers_first(&it,
+                                             &r->headers_out.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_clean_is(&h->key)) {
+            h->hash = 0;
         }
     }
 }
@@ -332,18 +302,15 @@ ngx_http_sendfile_accept_hide(ngx_http_request_t *r)
 static ngx_table_elt_t *
 ngx_http_sendfile_headers_find(ngx_list_t *headers, u_char *key)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
-    for (part = &headers->part; part; part = part->next) {
-
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (h[i].key.data == key) {
-                return &h[i];
-            }
+    for (h = ngx_http_sendfile_headers_first(&it, &headers->part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (h->key.data == key) {
+            return h;
         }
     }
 
@@ -359,10 +326,10 @@ ngx_http_sendfile_headers_find(ngx_list_t *headers, u_char *key)
 ngx_int_t
 ngx_http_sendfile_accept_clean(ngx_http_request_t *r)
 {
-    ngx_uint_t                     i;
     ngx_list_t                    *headers;
-    ngx_list_part_t               *part, old;
+    ngx_list_part_t                old;
     ngx_table_elt_t               *h, *copy;
+    ngx_http_sendfile_headers_t    it;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
@@ -380,22 +347,11 @@ ngx_http_sendfile_accept_clean(ngx_http_request_t *r)
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    part = &old;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return NGX_DECLINED;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (ngx_http_sendfile_clean_is(&h[i].key)) {
+    for (h = ngx_http_sendfile_headers_first(&it, &old);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_clean_is(&h->key)) {
             continue;
         }
 
@@ -404,26 +360,25 @@ ngx_http_sendfile_accept_clean(ngx_http_request_t *r)
             return NGX_HTTP_INTERNAL_SERVER_ERROR;
         }
 
-        *copy = h[i];
+        *copy = *h;
     }
+
+    return NGX_DECLINED;
 }
 
 
 static ngx_uint_t
 ngx_http_sendfile_clean_any(ngx_list_t *headers)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
-    for (part = &headers->part; part; part = part->next) {
-
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-            if (ngx_http_sendfile_clean_is(&h[i].key)) {
-                return 1;
-            }
+    for (h = ngx_http_sendfile_headers_first(&it, &headers->part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_clean_is(&h->key)) {
+            return 1;
         }
     }
 

@@ -13,6 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_upstream_hook.h"
 
 
@@ -244,63 +245,41 @@ ngx_http_sendfile_http10_says_keep_alive(ngx_str_t *value)
 static ngx_uint_t
 ngx_http_sendfile_http10_says_close(ngx_http_upstream_t *u)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
-    part = &u->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].key.len == 10
-            && ngx_strncasecmp(h[i].key.data, (u_char *) "connection", 10) == 0
-            && ngx_strlcasestrn(h[i].value.data,
-                                h[i].value.data + h[i].value.len,
+    for (h = ngx_http_sendfile_headers_first(&it, &u->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_name_is(&h->key, "Connection")
+            && ngx_strlcasestrn(h->value.data, h->value.data + h->value.len,
                                 (u_char *) "close", 5 - 1))
         {
             return 1;
         }
     }
+
+    return 0;
 }
 
 
 static ngx_uint_t
 ngx_http_sendfile_http10_kept(ngx_http_upstream_t *u)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
-    part = &u->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].lowcase_key == ngx_http_sendfile_http10_mark) {
+    for (h = ngx_http_sendfile_headers_first(&it, &u->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (h->lowcase_key == ngx_http_sendfile_http10_mark) {
             return 1;
         }
     }
+
+    return 0;
 }
 
 

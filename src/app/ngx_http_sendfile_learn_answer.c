@@ -10,6 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_lifetime.h"
 
@@ -18,8 +19,6 @@ static const char *ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn, nsf_target_t *kept);
 static void ngx_http_sendfile_learn_header(nsf_lifetime_t *l,
     ngx_table_elt_t *h, ngx_uint_t ignored);
-static ngx_uint_t ngx_http_sendfile_learn_is(ngx_table_elt_t *h,
-    const char *name);
 static const char *ngx_http_sendfile_learn_storable(nsf_target_t *t);
 static const char *ngx_http_sendfile_learn_target(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *base);
@@ -94,12 +93,11 @@ static const char *
 ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn, nsf_target_t *kept)
 {
-    ngx_uint_t                     i;
     const char                    *reason;
     nsf_lifetime_t                 lifetime;
-    ngx_list_part_t               *part;
     ngx_table_elt_t               *h;
     ngx_http_upstream_t           *u;
+    ngx_http_sendfile_headers_t    it;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     u = learn->upstream;
@@ -124,31 +122,19 @@ ngx_http_sendfile_learn_judge(ngx_http_request_t *r,
         lifetime.nknown = slcf->learn_vary->nelts;
     }
 
-    part = &u->headers_in.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
+    for (h = ngx_http_sendfile_headers_first(&it, &u->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
         /* nginx applies these to this request, not to those that follow */
 
-        if (ngx_http_sendfile_learn_is(&h[i], "X-Accel-Limit-Rate")
-            || ngx_http_sendfile_learn_is(&h[i], "X-Accel-Charset"))
+        if (ngx_http_sendfile_name_is(&h->key, "X-Accel-Limit-Rate")
+            || ngx_http_sendfile_name_is(&h->key, "X-Accel-Charset"))
         {
             return "X-Accel-Limit-Rate or X-Accel-Charset";
         }
 
-        ngx_http_sendfile_learn_header(&lifetime, &h[i],
-                                       u->conf->ignore_headers);
+        ngx_http_sendfile_learn_header(&lifetime, h, u->conf->ignore_headers);
     }
 
 #if (NGX_HTTP_CACHE)
@@ -181,19 +167,19 @@ ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h,
     value.data = h->value.data;
     value.len = h->value.len;
 
-    if (ngx_http_sendfile_learn_is(h, "X-Accel-Expires")) {
+    if (ngx_http_sendfile_name_is(&h->key, "X-Accel-Expires")) {
 
         if (!(ignored & NGX_HTTP_UPSTREAM_IGN_XA_EXPIRES)) {
             nsf_lifetime_accel(l, &value, ngx_time());
         }
 
-    } else if (ngx_http_sendfile_learn_is(h, "Cache-Control")) {
+    } else if (ngx_http_sendfile_name_is(&h->key, "Cache-Control")) {
 
         if (!(ignored & NGX_HTTP_UPSTREAM_IGN_CACHE_CONTROL)) {
             nsf_lifetime_cache_control(l, &value);
         }
 
-    } else if (ngx_http_sendfile_learn_is(h, "Expires")) {
+    } else if (ngx_http_sendfile_name_is(&h->key, "Expires")) {
 
         if (!(ignored & NGX_HTTP_UPSTREAM_IGN_EXPIRES)) {
             nsf_lifetime_expires(l, ngx_parse_http_time(h->value.data,
@@ -201,29 +187,21 @@ ngx_http_sendfile_learn_header(nsf_lifetime_t *l, ngx_table_elt_t *h,
                                  ngx_time());
         }
 
-    } else if (ngx_http_sendfile_learn_is(h, "Age")) {
+    } else if (ngx_http_sendfile_name_is(&h->key, "Age")) {
         nsf_lifetime_age(l, &value);
 
-    } else if (ngx_http_sendfile_learn_is(h, "Date")) {
+    } else if (ngx_http_sendfile_name_is(&h->key, "Date")) {
         nsf_lifetime_date(l, ngx_parse_http_time(h->value.data, h->value.len),
                           ngx_time());
 
-    } else if (ngx_http_sendfile_learn_is(h, "Vary")) {
+    } else if (ngx_http_sendfile_name_is(&h->key, "Vary")) {
         nsf_lifetime_vary(l, &value);
 
-    } else if (ngx_http_sendfile_learn_is(h, "Set-Cookie")
-               || ngx_http_sendfile_learn_is(h, "Set-Cookie2"))
+    } else if (ngx_http_sendfile_name_is(&h->key, "Set-Cookie")
+               || ngx_http_sendfile_name_is(&h->key, "Set-Cookie2"))
     {
         l->set_cookie = 1;
     }
-}
-
-
-static ngx_uint_t
-ngx_http_sendfile_learn_is(ngx_table_elt_t *h, const char *name)
-{
-    return h->key.len == ngx_strlen(name)
-           && ngx_strncasecmp(h->key.data, (u_char *) name, h->key.len) == 0;
 }
 
 

@@ -15,6 +15,7 @@
 
 #include "ngx_http_sendfile_upstream_hook.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_headers.h"
 
 
 #define NGX_HTTP_SENDFILE_HEADERS_MAX_SIZE     1024
@@ -185,9 +186,7 @@ ngx_http_sendfile_upstream_key(ngx_array_t *keys, ngx_str_t *name)
     key = keys->elts;
 
     for (i = 0; i < keys->nelts; i++) {
-        if (key[i].key.len == name->len
-            && ngx_strncasecmp(key[i].key.data, name->data, name->len) == 0)
-        {
+        if (ngx_http_sendfile_name_same(&key[i].key, name)) {
             return &key[i];
         }
     }

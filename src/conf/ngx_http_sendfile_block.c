@@ -12,7 +12,6 @@
 #include <ngx_md5.h>
 
 #include "ngx_http_sendfile_conf.h"
-#include "ngx_http_sendfile_memcached.h"
 
 
 #define NGX_HTTP_SENDFILE_MAX_WEIGHT       1000
@@ -20,11 +19,14 @@
 
 
 typedef struct {
-    ngx_array_t                  servers;
-    ngx_int_t                    distribution;
-    ngx_int_t                    connections;
-    ngx_msec_t                   connect_timeout;
-    ngx_msec_t                   timeout;
+    /* all servers are of one kind */
+    ngx_http_sendfile_store_type_t  *type;
+    ngx_array_t                      servers;
+
+    ngx_int_t                        distribution;
+    ngx_int_t                        connections;
+    ngx_msec_t                       connect_timeout;
+    ngx_msec_t                       timeout;
 } ngx_http_sendfile_block_t;
 
 
@@ -32,8 +34,12 @@ static char *ngx_http_sendfile_block_line(ngx_conf_t *cf, ngx_command_t *dummy,
     void *conf);
 static char *ngx_http_sendfile_block_server(ngx_conf_t *cf,
     ngx_http_sendfile_block_t *b, ngx_str_t *value, ngx_uint_t nelts);
+static ngx_int_t ngx_http_sendfile_block_type(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value, nsf_url_t *url);
+static void ngx_http_sendfile_block_usage(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value);
 static char *ngx_http_sendfile_block_param(ngx_conf_t *cf,
-    ngx_http_sendfile_server_t *server, ngx_str_t *param);
+    ngx_http_sendfile_server_conf_t *server, ngx_str_t *param);
 static char *ngx_http_sendfile_block_distribution(ngx_conf_t *cf,
     ngx_http_sendfile_block_t *b, ngx_str_t *value);
 static char *ngx_http_sendfile_block_connections(ngx_conf_t *cf,
@@ -41,10 +47,10 @@ static char *ngx_http_sendfile_block_connections(ngx_conf_t *cf,
 static char *ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
     ngx_str_t *name, ngx_str_t *value);
 static char *ngx_http_sendfile_block_duplicate(ngx_conf_t *cf);
-static ngx_int_t ngx_http_sendfile_block_pool(ngx_conf_t *cf,
+static ngx_int_t ngx_http_sendfile_block_store(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_block_t *b);
 static ngx_int_t ngx_http_sendfile_block_ident(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool);
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set);
 static ngx_int_t ngx_libc_cdecl ngx_http_sendfile_block_cmp(const void *one,
     const void *two);
 
@@ -84,7 +90,7 @@ ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_memzero(&b, sizeof(ngx_http_sendfile_block_t));
 
     if (ngx_array_init(&b.servers, cf->pool, 4,
-                       sizeof(ngx_http_sendfile_server_t))
+                       sizeof(ngx_http_sendfile_server_conf_t))
         != NGX_OK)
     {
         return NGX_CONF_ERROR;
@@ -110,18 +116,19 @@ ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (b.servers.nelts == 0) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "no servers in store \"%V\": write \"server "
-                           "memcached://127.0.0.1:11211;\"", &store->url);
+                           NGX_HTTP_SENDFILE_DEFAULT_URL ";\"", &store->url);
         return NGX_CONF_ERROR;
     }
 
-    ngx_conf_init_value(b.distribution, NSF_RING_DALLI);
-    ngx_conf_init_value(b.connections, 1);
-    ngx_conf_init_msec_value(b.connect_timeout, 100);
+    ngx_conf_init_value(b.distribution, NGX_HTTP_SENDFILE_DISTRIBUTION);
+    ngx_conf_init_value(b.connections, NGX_HTTP_SENDFILE_CONNECTIONS);
+    ngx_conf_init_msec_value(b.connect_timeout,
+                             NGX_HTTP_SENDFILE_CONNECT_TIMEOUT);
     ngx_conf_init_msec_value(b.timeout, 250);
 
     store->timeout = b.timeout;
 
-    if (ngx_http_sendfile_block_pool(cf, store, &b) != NGX_OK) {
+    if (ngx_http_sendfile_block_store(cf, store, &b) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -180,39 +187,25 @@ static char *
 ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
     ngx_str_t *value, ngx_uint_t nelts)
 {
-    char                        *rv;
-    nsf_url_t                    url;
-    ngx_uint_t                   i;
-    const char                  *err;
-    ngx_http_sendfile_server_t  *server, *other;
-
-    err = nsf_url_parse(&url, value[1].data, value[1].len);
-
-    if (err) {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid server: \"%V\" %s", &value[1], err);
-        return NGX_CONF_ERROR;
-    }
-
-    if (url.scheme.len != 9
-        || ngx_strncmp(url.scheme.data, "memcached", 9) != 0
-        || (url.host.len && url.path.len))
-    {
-        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "invalid server \"%V\": write "
-                           "memcached://host:port or memcached:/unix/socket",
-                           &value[1]);
-        return NGX_CONF_ERROR;
-    }
+    char                             *rv;
+    ngx_int_t                         rc;
+    ngx_uint_t                        i;
+    ngx_http_sendfile_server_conf_t  *server, *other;
 
     server = ngx_array_push(&b->servers);
     if (server == NULL) {
         return NGX_CONF_ERROR;
     }
 
-    ngx_memzero(server, sizeof(ngx_http_sendfile_server_t));
+    ngx_memzero(server, sizeof(ngx_http_sendfile_server_conf_t));
 
-    ngx_http_sendfile_memcached_server(server, &url);
+    if (ngx_http_sendfile_block_type(cf, b, &value[1], &server->url)
+        != NGX_OK)
+    {
+        return NGX_CONF_ERROR;
+    }
+
+    ngx_http_sendfile_server_defaults(server);
 
     for (i = 2; i < nelts; i++) {
         rv = ngx_http_sendfile_block_param(cf, server, &value[i]);
@@ -222,7 +215,13 @@ ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
         }
     }
 
-    if (ngx_http_sendfile_server_init(cf, server) != NGX_OK) {
+    rc = b->type->server(cf, server);
+
+    if (rc == NGX_DECLINED) {
+        ngx_http_sendfile_block_usage(cf, b, &value[1]);
+    }
+
+    if (rc != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 
@@ -245,9 +244,53 @@ ngx_http_sendfile_block_server(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
 }
 
 
+static ngx_int_t
+ngx_http_sendfile_block_type(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_str_t *value, nsf_url_t *url)
+{
+    const char                      *err;
+    ngx_http_sendfile_store_type_t  *type;
+
+    err = nsf_url_parse(url, value->data, value->len);
+
+    if (err) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid server: \"%V\" %s", value, err);
+        return NGX_ERROR;
+    }
+
+    type = ngx_http_sendfile_conf_type(cf, &url->scheme);
+
+    if (type == NULL || type->server == NULL || (b->type && b->type != type)) {
+        ngx_http_sendfile_block_usage(cf, b, value);
+        return NGX_ERROR;
+    }
+
+    b->type = type;
+
+    return NGX_OK;
+}
+
+
+/* of the kind that the servers before have, if there are any */
+
+static void
+ngx_http_sendfile_block_usage(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_str_t *value)
+{
+    ngx_str_t  usage;
+
+    usage = b->type ? b->type->server_usage
+                    : ngx_http_sendfile_conf_usage(cf, 1);
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "invalid server \"%V\": write %V", value, &usage);
+}
+
+
 static char *
 ngx_http_sendfile_block_param(ngx_conf_t *cf,
-    ngx_http_sendfile_server_t *server, ngx_str_t *param)
+    ngx_http_sendfile_server_conf_t *server, ngx_str_t *param)
 {
     ngx_int_t  n;
     ngx_str_t  s;
@@ -384,31 +427,24 @@ ngx_http_sendfile_block_duplicate(ngx_conf_t *cf)
 
 
 static ngx_int_t
-ngx_http_sendfile_block_pool(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
-    ngx_http_sendfile_block_t *b)
+ngx_http_sendfile_block_store(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_block_t *b)
 {
-    ngx_uint_t                 i;
-    ngx_http_sendfile_pool_t  *pool;
+    ngx_http_sendfile_servers_conf_t  set;
 
-    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
-    if (pool == NULL) {
+    set.servers = b->servers.elts;
+    set.nservers = b->servers.nelts;
+    set.distribution = b->distribution;
+    set.connections = b->connections;
+    set.connect_timeout = b->connect_timeout;
+
+    if (ngx_http_sendfile_block_ident(cf, store, &set) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    pool->servers = b->servers.elts;
-    pool->nservers = b->servers.nelts;
-    pool->distribution = b->distribution;
-    pool->connections = b->connections;
+    store->type = b->type;
 
-    for (i = 0; i < pool->nservers; i++) {
-        pool->servers[i].connect_timeout = b->connect_timeout;
-    }
-
-    if (ngx_http_sendfile_block_ident(cf, store, pool) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_sendfile_memcached_servers(cf, store, pool);
+    return b->type->servers(cf, store, &set);
 }
 
 
@@ -420,45 +456,47 @@ ngx_http_sendfile_block_pool(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
 
 static ngx_int_t
 ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
-    ngx_http_sendfile_pool_t *pool)
+    ngx_http_sendfile_servers_conf_t *set)
 {
-    u_char                      *p;
-    ngx_md5_t                    md5;
-    ngx_uint_t                   i;
-    ngx_http_sendfile_server_t  *server, **servers;
-    u_char                       text[NGX_INT_T_LEN + 2];
+    u_char                            *p;
+    ngx_md5_t                          md5;
+    ngx_uint_t                         i;
+    ngx_http_sendfile_server_conf_t   *server, **servers;
+    u_char                             text[NGX_INT_T_LEN + 2];
 
     servers = ngx_palloc(cf->temp_pool,
-                         pool->nservers * sizeof(ngx_http_sendfile_server_t *));
+                         set->nservers
+                         * sizeof(ngx_http_sendfile_server_conf_t *));
     if (servers == NULL) {
         return NGX_ERROR;
     }
 
-    for (i = 0; i < pool->nservers; i++) {
-        servers[i] = &pool->servers[i];
+    for (i = 0; i < set->nservers; i++) {
+        servers[i] = &set->servers[i];
     }
 
-    ngx_sort(servers, pool->nservers, sizeof(ngx_http_sendfile_server_t *),
+    ngx_sort(servers, set->nservers,
+             sizeof(ngx_http_sendfile_server_conf_t *),
              ngx_http_sendfile_block_cmp);
 
     ngx_md5_init(&md5);
 
-    for (i = 0; i < pool->nservers; i++) {
+    for (i = 0; i < set->nservers; i++) {
         server = servers[i];
 
         ngx_md5_update(&md5, server->name.data, server->name.len);
 
         /* one server has all keys, whatever its weight */
 
-        if (pool->nservers > 1) {
+        if (set->nservers > 1) {
             p = ngx_snprintf(text, sizeof(text), " %ui\n", server->weight);
             ngx_md5_update(&md5, text, p - text);
         }
     }
 
-    if (pool->nservers > 1) {
+    if (set->nservers > 1) {
         p = ngx_snprintf(text, sizeof(text), "%ui",
-                         (ngx_uint_t) pool->distribution);
+                         (ngx_uint_t) set->distribution);
         ngx_md5_update(&md5, text, p - text);
     }
 
@@ -479,8 +517,8 @@ ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
 static ngx_int_t ngx_libc_cdecl
 ngx_http_sendfile_block_cmp(const void *one, const void *two)
 {
-    ngx_http_sendfile_server_t *const *a = one;
-    ngx_http_sendfile_server_t *const *b = two;
+    ngx_http_sendfile_server_conf_t *const *a = one;
+    ngx_http_sendfile_server_conf_t *const *b = two;
 
     return ngx_memn2cmp((*a)->name.data, (*b)->name.data, (*a)->name.len,
                         (*b)->name.len);

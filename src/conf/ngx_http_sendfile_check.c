@@ -80,6 +80,7 @@ static ngx_int_t
 ngx_http_sendfile_check_names(ngx_conf_t *cf,
     ngx_http_sendfile_main_conf_t *smcf)
 {
+    ngx_str_t                    usage;
     ngx_uint_t                   i;
     ngx_http_sendfile_store_t  **store;
 
@@ -91,14 +92,15 @@ ngx_http_sendfile_check_names(ngx_conf_t *cf,
             continue;
         }
 
+        usage = ngx_http_sendfile_conf_usage(cf, 0);
+
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "http_sendfile: unknown store \"%V\": write "
                       "\"http_sendfile_store %V { server "
-                      "memcached://127.0.0.1:11211; }\" into http, or a URL "
-                      "such as memcached://127.0.0.1:11211 or lmdb:/path, "
-                      "in %s:%ui",
-                      &store[i]->url, &store[i]->url, store[i]->place.file,
-                      store[i]->place.line);
+                      NGX_HTTP_SENDFILE_DEFAULT_URL "; }\" into http, or a URL "
+                      "such as %V, in %s:%ui",
+                      &store[i]->url, &store[i]->url, &usage,
+                      store[i]->place.file, store[i]->place.line);
 
         return NGX_ERROR;
     }
@@ -110,7 +112,7 @@ ngx_http_sendfile_check_names(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_sendfile_check_store(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
 {
-    static ngx_str_t  url = ngx_string("memcached://127.0.0.1:11211");
+    static ngx_str_t  url = ngx_string(NGX_HTTP_SENDFILE_DEFAULT_URL);
 
     ngx_http_sendfile_store_t  *store;
 

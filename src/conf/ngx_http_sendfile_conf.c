@@ -18,8 +18,8 @@ static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_http_complex_value_t *ngx_http_sendfile_conf_value(ngx_conf_t *cf,
     ngx_str_t *value);
-static ngx_http_sendfile_store_type_t *ngx_http_sendfile_conf_type(
-    ngx_http_sendfile_main_conf_t *smcf, nsf_str_t *scheme);
+static char *ngx_http_sendfile_conf_server(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url);
 static ngx_uint_t ngx_http_sendfile_conf_has_id(ngx_str_t *value);
 static char *ngx_http_sendfile_conf_code(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_str_t *value);
@@ -85,24 +85,25 @@ ngx_http_sendfile_conf_create(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, nsf_url_t *url)
 {
     char                            *rv;
-    ngx_http_sendfile_main_conf_t   *smcf;
+    ngx_str_t                        usage;
     ngx_http_sendfile_store_type_t  *type;
 
-    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
-
-    type = ngx_http_sendfile_conf_type(smcf, &url->scheme);
+    type = ngx_http_sendfile_conf_type(cf, &url->scheme);
 
     if (type == NULL) {
+        usage = ngx_http_sendfile_conf_usage(cf, 0);
+
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                           "unknown kind of store \"%*s\" in \"%V\": write "
-                           "memcached://host:port or lmdb:/path",
-                           url->scheme.len, url->scheme.data, &store->url);
+                           "unknown kind of store \"%*s\" in \"%V\": write %V",
+                           url->scheme.len, url->scheme.data, &store->url,
+                           &usage);
         return NGX_ERROR;
     }
 
     store->type = type;
 
-    rv = type->create(cf, store, url);
+    rv = type->server ? ngx_http_sendfile_conf_server(cf, store, url)
+                      : type->create(cf, store, url);
 
     if (rv == NGX_CONF_ERROR) {
         return NGX_ERROR;
@@ -506,12 +507,52 @@ ngx_http_sendfile_conf_value(ngx_conf_t *cf, ngx_str_t *value)
 }
 
 
-static ngx_http_sendfile_store_type_t *
-ngx_http_sendfile_conf_type(ngx_http_sendfile_main_conf_t *smcf,
-    nsf_str_t *scheme)
+/* a block of one server, of which nothing else is said */
+
+static char *
+ngx_http_sendfile_conf_server(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+{
+    ngx_int_t                          rc;
+    ngx_http_sendfile_server_conf_t    server;
+    ngx_http_sendfile_servers_conf_t   set;
+
+    ngx_memzero(&server, sizeof(ngx_http_sendfile_server_conf_t));
+
+    server.url = *url;
+    ngx_http_sendfile_server_defaults(&server);
+
+    rc = store->type->server(cf, &server);
+
+    if (rc == NGX_DECLINED) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                           "invalid store \"%V\": write %V", &store->url,
+                           &store->type->server_usage);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_CONF_ERROR;
+    }
+
+    set.servers = &server;
+    set.nservers = 1;
+    set.distribution = NGX_HTTP_SENDFILE_DISTRIBUTION;
+    set.connections = NGX_HTTP_SENDFILE_CONNECTIONS;
+    set.connect_timeout = NGX_HTTP_SENDFILE_CONNECT_TIMEOUT;
+
+    return (store->type->servers(cf, store, &set) == NGX_OK) ? NGX_CONF_OK
+                                                             : NGX_CONF_ERROR;
+}
+
+
+ngx_http_sendfile_store_type_t *
+ngx_http_sendfile_conf_type(ngx_conf_t *cf, nsf_str_t *scheme)
 {
     ngx_uint_t                        i;
+    ngx_http_sendfile_main_conf_t    *smcf;
     ngx_http_sendfile_store_type_t  **types;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
     types = smcf->types.elts;
 
@@ -525,6 +566,44 @@ ngx_http_sendfile_conf_type(ngx_http_sendfile_main_conf_t *smcf,
     }
 
     return NULL;
+}
+
+
+ngx_str_t
+ngx_http_sendfile_conf_usage(ngx_conf_t *cf, ngx_uint_t server)
+{
+    u_char                           *p, *last;
+    ngx_str_t                         text, *usage;
+    ngx_uint_t                        i;
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t  **types;
+
+    ngx_str_null(&text);
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    p = ngx_pnalloc(cf->temp_pool, NGX_MAX_CONF_ERRSTR);
+    if (p == NULL) {
+        return text;
+    }
+
+    text.data = p;
+    last = p + NGX_MAX_CONF_ERRSTR;
+
+    types = smcf->types.elts;
+
+    for (i = 0; i < smcf->types.nelts; i++) {
+        usage = server ? &types[i]->server_usage : &types[i]->usage;
+
+        if (usage->len) {
+            p = ngx_slprintf(p, last, "%s%V", (p == text.data) ? "" : " or ",
+                             usage);
+        }
+    }
+
+    text.len = p - text.data;
+
+    return text;
 }
 
 

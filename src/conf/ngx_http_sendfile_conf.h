@@ -15,6 +15,15 @@
 
 /* ngx_http_sendfile_conf.c */
 
+/* the kind of store that a scheme stands for, NULL if there is none */
+
+ngx_http_sendfile_store_type_t *ngx_http_sendfile_conf_type(ngx_conf_t *cf,
+    nsf_str_t *scheme);
+
+/* what one may write, of all kinds: as a lookup, or as a block's server */
+
+ngx_str_t ngx_http_sendfile_conf_usage(ngx_conf_t *cf, ngx_uint_t server);
+
 ngx_http_sendfile_store_t *ngx_http_sendfile_conf_store(ngx_conf_t *cf,
     ngx_str_t *url);
 void ngx_http_sendfile_conf_place(ngx_conf_t *cf,

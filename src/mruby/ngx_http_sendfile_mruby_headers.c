@@ -12,12 +12,7 @@
 
 #include "ngx_http_sendfile_mruby.h"
 #include "ngx_http_sendfile_compat.h"
-
-
-typedef struct {
-    ngx_list_part_t                    *part;
-    ngx_uint_t                          i;
-} ngx_http_sendfile_mrb_iter_t;
+#include "ngx_http_sendfile_headers.h"
 
 
 /* a header that nginx itself looks at, and where it has it */
@@ -36,9 +31,6 @@ typedef void (*ngx_http_sendfile_mrb_set_pt)(mrb_state *mrb,
     ngx_http_request_t *r, ngx_str_t *name, ngx_str_t *value);
 
 
-static ngx_table_elt_t *ngx_http_sendfile_mrb_next(
-    ngx_http_sendfile_mrb_iter_t *it);
-static ngx_uint_t ngx_http_sendfile_mrb_same(ngx_str_t *a, ngx_str_t *b);
 static mrb_value ngx_http_sendfile_mrb_get(mrb_state *mrb, ngx_list_t *list,
     ngx_str_t *name);
 static mrb_value ngx_http_sendfile_mrb_all(mrb_state *mrb, ngx_list_t *list);
@@ -161,56 +153,22 @@ ngx_http_sendfile_mrb_init_headers(mrb_state *mrb, struct RClass *nginx)
 }
 
 
-static ngx_table_elt_t *
-ngx_http_sendfile_mrb_next(ngx_http_sendfile_mrb_iter_t *it)
-{
-    ngx_table_elt_t  *h;
-
-    while (it->i >= it->part->nelts) {
-
-        if (it->part->next == NULL) {
-            return NULL;
-        }
-
-        it->part = it->part->next;
-        it->i = 0;
-    }
-
-    h = it->part->elts;
-
-    return &h[it->i++];
-}
-
-
-static ngx_uint_t
-ngx_http_sendfile_mrb_same(ngx_str_t *a, ngx_str_t *b)
-{
-    return a->len == b->len && ngx_strncasecmp(a->data, b->data, a->len) == 0;
-}
-
-
 /* a string; an array if there are several; nil if there is none */
 
 static mrb_value
 ngx_http_sendfile_mrb_get(mrb_state *mrb, ngx_list_t *list, ngx_str_t *name)
 {
-    mrb_value                      value, found;
-    ngx_table_elt_t               *h;
-    ngx_http_sendfile_mrb_iter_t   it;
+    mrb_value                     value, found;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     found = mrb_nil_value();
 
-    it.part = &list->part;
-    it.i = 0;
-
-    for ( ;; ) {
-        h = ngx_http_sendfile_mrb_next(&it);
-
-        if (h == NULL) {
-            return found;
-        }
-
-        if (h->hash == 0 || !ngx_http_sendfile_mrb_same(&h->key, name)) {
+    for (h = ngx_http_sendfile_headers_first(&it, &list->part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (h->hash == 0 || !ngx_http_sendfile_name_same(&h->key, name)) {
             continue;
         }
 
@@ -226,36 +184,34 @@ ngx_http_sendfile_mrb_get(mrb_state *mrb, ngx_list_t *list, ngx_str_t *name)
             found = mrb_assoc_new(mrb, found, value);
         }
     }
+
+    return found;
 }
 
 
 static mrb_value
 ngx_http_sendfile_mrb_all(mrb_state *mrb, ngx_list_t *list)
 {
-    int                            ai;
-    mrb_value                      hash;
-    ngx_table_elt_t               *h;
-    ngx_http_sendfile_mrb_iter_t   it;
+    int                           ai;
+    mrb_value                     hash;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     hash = mrb_hash_new(mrb);
     ai = mrb_gc_arena_save(mrb);
 
-    it.part = &list->part;
-    it.i = 0;
-
-    for ( ;; ) {
-        h = ngx_http_sendfile_mrb_next(&it);
-
-        if (h == NULL) {
-            return hash;
-        }
-
+    for (h = ngx_http_sendfile_headers_first(&it, &list->part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
         if (h->hash) {
             mrb_hash_set(mrb, hash, ngx_http_sendfile_mrb_str(mrb, &h->key),
                          ngx_http_sendfile_mrb_get(mrb, list, &h->key));
             mrb_gc_arena_restore(mrb, ai);
         }
     }
+
+    return hash;
 }
 
 
@@ -330,7 +286,7 @@ ngx_http_sendfile_mrb_check(mrb_state *mrb, ngx_str_t *name, ngx_str_t *value)
     }
 
     for (s = ngx_http_sendfile_mrb_framing; s->len; s++) {
-        if (ngx_http_sendfile_mrb_same(s, name)) {
+        if (ngx_http_sendfile_name_same(s, name)) {
             mrb_raisef(mrb, E_ARGUMENT_ERROR, "%s is set by nginx itself",
                        s->data);
         }
@@ -350,7 +306,7 @@ ngx_http_sendfile_mrb_known(ngx_http_sendfile_mrb_known_t *known,
     ngx_str_t *name)
 {
     for ( /* void */ ; known->name.len; known++) {
-        if (ngx_http_sendfile_mrb_same(&known->name, name)) {
+        if (ngx_http_sendfile_name_same(&known->name, name)) {
             return known;
         }
     }
@@ -374,25 +330,20 @@ ngx_http_sendfile_mrb_drop_out(mrb_state *mrb, ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *unused)
 {
     ngx_table_elt_t                *h, **hp;
-    ngx_http_sendfile_mrb_iter_t    it;
+    ngx_http_sendfile_headers_t     it;
     ngx_http_sendfile_mrb_known_t  *known;
 
-    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_type)) {
+    if (ngx_http_sendfile_name_same(name, &ngx_http_sendfile_mrb_type)) {
         ngx_str_null(&r->headers_out.content_type);
         return;
     }
 
-    it.part = &r->headers_out.headers.part;
-    it.i = 0;
-
-    for ( ;; ) {
-        h = ngx_http_sendfile_mrb_next(&it);
-
-        if (h == NULL) {
-            break;
-        }
-
-        if (ngx_http_sendfile_mrb_same(&h->key, name)) {
+    for (h = ngx_http_sendfile_headers_first(&it,
+                                             &r->headers_out.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_name_same(&h->key, name)) {
             h->hash = 0;
         }
     }
@@ -424,7 +375,7 @@ ngx_http_sendfile_mrb_add_out(mrb_state *mrb, ngx_http_request_t *r,
     ngx_table_elt_t                *h, **hp;
     ngx_http_sendfile_mrb_known_t  *known;
 
-    if (ngx_http_sendfile_mrb_same(name, &ngx_http_sendfile_mrb_type)) {
+    if (ngx_http_sendfile_name_same(name, &ngx_http_sendfile_mrb_type)) {
         ngx_http_sendfile_mrb_set_type(r, value);
         return;
     }
@@ -552,10 +503,9 @@ static void
 ngx_http_sendfile_mrb_drop_in(mrb_state *mrb, ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *unused)
 {
-    ngx_uint_t        i;
-    ngx_list_t       *list;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_list_t                   *list;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     ngx_http_sendfile_mrb_own_in(mrb, r);
 
@@ -563,18 +513,18 @@ ngx_http_sendfile_mrb_drop_in(mrb_state *mrb, ngx_http_request_t *r,
 
 again:
 
-    for (part = &list->part; part; part = part->next) {
-        h = part->elts;
+    for (h = ngx_http_sendfile_headers_first(&it, &list->part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_name_same(&h->key, name)) {
+            h->hash = 0;
+            h->value.len = 0;
 
-        for (i = 0; i < part->nelts; i++) {
-
-            if (ngx_http_sendfile_mrb_same(&h[i].key, name)) {
-                h[i].hash = 0;
-                h[i].value.len = 0;
-
-                ngx_http_sendfile_mrb_remove(mrb, list, part, i);
-                goto again;
-            }
+            ngx_http_sendfile_mrb_remove(mrb, list, it.part,
+                                         h
+                                         - (ngx_table_elt_t *) it.part->elts);
+            goto again;
         }
     }
 }
@@ -737,7 +687,7 @@ ngx_http_sendfile_mrb_out_get(mrb_state *mrb, mrb_value self)
     r = ngx_http_sendfile_mrb_request(mrb);
     name.len = len;
 
-    if (ngx_http_sendfile_mrb_same(&name, &ngx_http_sendfile_mrb_type)) {
+    if (ngx_http_sendfile_name_same(&name, &ngx_http_sendfile_mrb_type)) {
         return r->headers_out.content_type.len
                ? ngx_http_sendfile_mrb_str(mrb, &r->headers_out.content_type)
                : mrb_nil_value();

@@ -92,6 +92,21 @@ ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
 }
 
 
+void
+ngx_http_sendfile_conn_done(ngx_http_sendfile_conn_t *conn,
+    ngx_http_sendfile_op_t *op, ngx_int_t rc)
+{
+    ngx_queue_remove(&op->queue);
+    conn->nops--;
+
+    if (rc != NGX_ERROR && !op->overdue) {
+        ngx_http_sendfile_server_ok(conn->server);
+    }
+
+    op->done(op, rc);
+}
+
+
 ngx_int_t
 ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op)
 {
@@ -290,10 +305,7 @@ ngx_http_sendfile_conn_buffers(ngx_http_sendfile_conn_t *conn)
     conn->out.pos = conn->out.start;
     conn->out.last = conn->out.start;
 
-    conn->next = NULL;
-    conn->skip = 0;
-    conn->written = 0;
-    conn->answered = 0;
+    ngx_memzero(conn->codec_state, conn->codec->size);
 
     return NGX_OK;
 }

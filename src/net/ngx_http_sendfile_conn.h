@@ -25,18 +25,22 @@ typedef struct ngx_http_sendfile_conn_s  ngx_http_sendfile_conn_t;
 
 typedef struct {
 
+    /* of conn->codec_state, which is zero on each new connection */
+    size_t                          size;
+
     /*
      * Takes operations off conn->queue, writes requests for them between
-     * "p" and "last" and moves them to conn->sent; returns the new "p".  As
-     * many as there is room for.
+     * "p" and "last", sets their "tag", 0 being for what is not on the wire,
+     * and moves them to conn->sent; returns the new "p".  As many as there is
+     * room for.
      */
     u_char                       *(*compose)(ngx_http_sendfile_conn_t *conn,
                                              u_char *p, u_char *last);
 
     /*
-     * Reads conn->in from "pos", takes answered operations off conn->sent
-     * and calls their done().  NGX_ERROR: the connection is of no use any
-     * more, conn->reason says why.
+     * Reads conn->in from "pos" and ends the operations of conn->sent that
+     * are answered.  NGX_ERROR: the connection is of no use any more,
+     * conn->reason says why.
      */
     ngx_int_t                     (*receive)(ngx_http_sendfile_conn_t *conn);
 } ngx_http_sendfile_codec_t;
@@ -63,14 +67,7 @@ struct ngx_http_sendfile_conn_s {
     ngx_queue_t                      sent;
     ngx_uint_t                       nops;
 
-    /*
-     * The codec's: batches written and answered so far, where in "sent" the
-     * next answer is expected, and bytes of one that are to be dropped.
-     */
-    uint64_t                         written;
-    uint64_t                         answered;
-    ngx_queue_t                     *next;
-    size_t                           skip;
+    void                            *codec_state;
 
     ngx_buf_t                        in;
     ngx_buf_t                        out;
@@ -101,6 +98,11 @@ struct ngx_http_sendfile_conn_s {
 
 ngx_int_t ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
     ngx_http_sendfile_op_t *op);
+
+/* for the codec: one of conn->sent is answered, op->value is its answer */
+
+void ngx_http_sendfile_conn_done(ngx_http_sendfile_conn_t *conn,
+    ngx_http_sendfile_op_t *op, ngx_int_t rc);
 
 /* as the cancel() of a store */
 

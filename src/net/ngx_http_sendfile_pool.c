@@ -18,6 +18,11 @@
 #define NGX_HTTP_SENDFILE_POOL_TRIES  20
 
 
+static ngx_int_t ngx_http_sendfile_pool_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_servers_conf_t *set);
+static ngx_int_t ngx_http_sendfile_pool_conns(ngx_conf_t *cf,
+    ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_codec_t *codec);
+static void ngx_http_sendfile_pool_cleanup(void *data);
 static ngx_int_t ngx_http_sendfile_pool_ring(ngx_conf_t *cf,
     ngx_http_sendfile_pool_t *pool);
 static ngx_int_t ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
@@ -36,10 +41,83 @@ static nsf_hashes_t  ngx_http_sendfile_pool_hashes = {
 };
 
 
-ngx_int_t
-ngx_http_sendfile_pool_init(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
+ngx_http_sendfile_pool_t *
+ngx_http_sendfile_pool_create(ngx_conf_t *cf,
+    ngx_http_sendfile_servers_conf_t *set, ngx_http_sendfile_codec_t *codec)
+{
+    ngx_pool_cleanup_t        *cln;
+    ngx_http_sendfile_pool_t  *pool;
+
+    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
+    if (pool == NULL) {
+        return NULL;
+    }
+
+    pool->distribution = set->distribution;
+    pool->connections = set->connections;
+
+    if (ngx_http_sendfile_pool_servers(cf, pool, set) != NGX_OK
+        || ngx_http_sendfile_pool_conns(cf, pool, codec) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    if (pool->nservers > 1
+        && ngx_http_sendfile_pool_ring(cf, pool) != NGX_OK)
+    {
+        return NULL;
+    }
+
+    cln = ngx_pool_cleanup_add(cf->pool, 0);
+    if (cln == NULL) {
+        return NULL;
+    }
+
+    cln->handler = ngx_http_sendfile_pool_cleanup;
+    cln->data = pool;
+
+    return pool;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_pool_servers(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_servers_conf_t *set)
+{
+    ngx_uint_t                        i;
+    ngx_http_sendfile_server_t       *server;
+    ngx_http_sendfile_server_conf_t  *conf;
+
+    server = ngx_palloc(cf->pool,
+                        set->nservers * sizeof(ngx_http_sendfile_server_t));
+    if (server == NULL) {
+        return NGX_ERROR;
+    }
+
+    pool->servers = server;
+    pool->nservers = set->nservers;
+
+    for (i = 0; i < set->nservers; i++) {
+        conf = &set->servers[i];
+
+        server[i] = *(ngx_http_sendfile_server_t *) conf->ctx;
+
+        server[i].weight = conf->weight;
+        server[i].max_fails = conf->max_fails;
+        server[i].fail_timeout = conf->fail_timeout;
+        server[i].connect_timeout = set->connect_timeout;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_pool_conns(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
     ngx_http_sendfile_codec_t *codec)
 {
+    size_t                     size;
+    u_char                    *state;
     ngx_uint_t                 i, n;
     ngx_http_sendfile_conn_t  *conn;
 
@@ -50,21 +128,32 @@ ngx_http_sendfile_pool_init(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool,
         return NGX_ERROR;
     }
 
+    size = ngx_align(codec->size, NGX_ALIGNMENT);
+
+    state = ngx_palloc(cf->pool, n * size);
+    if (state == NULL) {
+        return NGX_ERROR;
+    }
+
     for (i = 0; i < n; i++) {
         conn = &pool->conns[i];
 
         conn->server = &pool->servers[i / pool->connections];
         conn->codec = codec;
+        conn->codec_state = state + i * size;
 
         ngx_queue_init(&conn->queue);
         ngx_queue_init(&conn->sent);
     }
 
-    if (pool->nservers == 1) {
-        return NGX_OK;
-    }
+    return NGX_OK;
+}
 
-    return ngx_http_sendfile_pool_ring(cf, pool);
+
+static void
+ngx_http_sendfile_pool_cleanup(void *data)
+{
+    ngx_http_sendfile_pool_drop(data);
 }
 
 

@@ -14,15 +14,11 @@
 #include "nsf_ring.h"
 
 
-/* the configuration fills in all above the line, pool_init() the rest */
-
 typedef struct {
     ngx_http_sendfile_server_t      *servers;
     ngx_uint_t                       nservers;
     nsf_ring_e                       distribution;
     ngx_uint_t                       connections;
-
-    /* -- */
 
     ngx_http_sendfile_conn_t        *conns;     /* per server, in a row */
     ngx_uint_t                       next;
@@ -32,12 +28,13 @@ typedef struct {
 
 
 /*
- * Configuration time: lays out ring and connections; makes none.  The
- * servers have passed ngx_http_sendfile_server_init().
+ * Configuration time, for the servers() of a store: lays out ring and
+ * connections; makes none.  NULL after a log line.  The servers have passed
+ * ngx_http_sendfile_server_create().  It is dropped with the configuration.
  */
 
-ngx_int_t ngx_http_sendfile_pool_init(ngx_conf_t *cf,
-    ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_codec_t *codec);
+ngx_http_sendfile_pool_t *ngx_http_sendfile_pool_create(ngx_conf_t *cf,
+    ngx_http_sendfile_servers_conf_t *set, ngx_http_sendfile_codec_t *codec);
 
 /*
  * The connection for op->key, NULL if its server is down and no other one
@@ -47,7 +44,7 @@ ngx_int_t ngx_http_sendfile_pool_init(ngx_conf_t *cf,
 ngx_http_sendfile_conn_t *ngx_http_sendfile_pool_get(
     ngx_http_sendfile_pool_t *pool, ngx_http_sendfile_op_t *op);
 
-/* the end of a worker, or of a configuration */
+/* the end of a worker */
 
 void ngx_http_sendfile_pool_drop(ngx_http_sendfile_pool_t *pool);
 

@@ -11,8 +11,47 @@
 #include "ngx_http_sendfile_server.h"
 
 
+static ngx_int_t ngx_http_sendfile_server_addrs(ngx_conf_t *cf,
+    ngx_http_sendfile_server_t *server);
+
+
 ngx_int_t
-ngx_http_sendfile_server_init(ngx_conf_t *cf,
+ngx_http_sendfile_server_create(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *conf, in_port_t port)
+{
+    nsf_url_t                   *url;
+    ngx_http_sendfile_server_t  *server;
+
+    server = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_server_t));
+    if (server == NULL) {
+        return NGX_ERROR;
+    }
+
+    url = &conf->url;
+
+    if (url->host.len) {
+        server->host.data = (u_char *) url->host.data;
+        server->host.len = url->host.len;
+        server->port = url->port ? url->port : port;
+
+    } else {
+        server->host.data = (u_char *) url->path.data;
+        server->host.len = url->path.len;
+    }
+
+    if (ngx_http_sendfile_server_addrs(cf, server) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    conf->name = server->name;
+    conf->ctx = server;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_server_addrs(ngx_conf_t *cf,
     ngx_http_sendfile_server_t *server)
 {
     u_char     *p;

@@ -13,6 +13,8 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "ngx_http_sendfile_store.h"
+
 
 typedef struct {
     ngx_str_t                        name;      /* for logs */
@@ -44,10 +46,13 @@ typedef struct {
 } ngx_http_sendfile_server_t;
 
 
-/* configuration time; NGX_ERROR and a log line if the name is unknown */
+/*
+ * Configuration time, for the server() of a store: "port" is the one that a
+ * URL without a port means.  NGX_ERROR and a log line if the name is unknown.
+ */
 
-ngx_int_t ngx_http_sendfile_server_init(ngx_conf_t *cf,
-    ngx_http_sendfile_server_t *server);
+ngx_int_t ngx_http_sendfile_server_create(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *conf, in_port_t port);
 
 /*
  * Whether lookups may go there.  A server that is down lets one through when

@@ -14,7 +14,7 @@ static unsigned nsf_header_lower(unsigned char c);
 #define nsf_header_name(s)                                                    \
     { (const unsigned char *) s, sizeof(s) - 1 }
 
-static const nsf_str_t  nsf_header_names[] = {
+const nsf_str_t  nsf_header_names[] = {
     nsf_header_name("Cache-Control"),
     nsf_header_name("Expires"),
     nsf_header_name("ETag"),

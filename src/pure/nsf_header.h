@@ -12,6 +12,10 @@
 #include "nsf.h"
 
 
+/* in full, up to one without data; beside these "Access-Control-" and more */
+
+extern const nsf_str_t  nsf_header_names[];
+
 int nsf_header_allowed(const nsf_str_t *name);
 
 /* whatever the case, of ASCII letters only */

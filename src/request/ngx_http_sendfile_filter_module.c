@@ -16,6 +16,7 @@
 #include "ngx_http_sendfile_ctx.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_disposition.h"
 
@@ -42,8 +43,6 @@ static ngx_int_t ngx_http_sendfile_add_header(ngx_http_request_t *r,
     nsf_header_t *header);
 static ngx_int_t ngx_http_sendfile_push_header(ngx_http_request_t *r,
     ngx_str_t *name, ngx_str_t *value);
-static ngx_uint_t ngx_http_sendfile_header_is(ngx_str_t *name,
-    const char *text);
 static void ngx_http_sendfile_drop_header(ngx_http_request_t *r,
     ngx_str_t *name);
 #if (NGX_HTTP_SENDFILE_EARLY_HINTS)
@@ -250,10 +249,9 @@ ngx_http_sendfile_clean_record(ngx_http_request_t *r,
 static void
 ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
 {
-    size_t            i;
-    ngx_uint_t        n;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    size_t                        i;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     /* a charset of the record's type is a slice of it */
 
@@ -263,33 +261,23 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
         ngx_str_null(&r->headers_out.charset);
     }
 
-    part = &r->headers_out.headers.part;
-    h = part->elts;
-
-    for (n = 0; /* void */ ; n++) {
-
-        if (n >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            n = 0;
-        }
-
+    for (h = ngx_http_sendfile_headers_first(&it,
+                                             &r->headers_out.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
         /* a line that was added here has our pointer for its name */
 
-        if (h[n].key.data == ngx_http_sendfile_disposition.data
-            || h[n].key.data == ngx_http_sendfile_age.data)
+        if (h->key.data == ngx_http_sendfile_disposition.data
+            || h->key.data == ngx_http_sendfile_age.data)
         {
-            h[n].hash = 0;
+            h->hash = 0;
             continue;
         }
 
         for (i = 0; i < t->nheaders; i++) {
-            if (h[n].key.data == t->headers[i].name.data) {
-                h[n].hash = 0;
+            if (h->key.data == t->headers[i].name.data) {
+                h->hash = 0;
                 break;
             }
         }
@@ -431,7 +419,7 @@ ngx_http_sendfile_add_header(ngx_http_request_t *r, nsf_header_t *header)
     value.data = (u_char *) header->value.data;
     value.len = header->value.len;
 
-    if (ngx_http_sendfile_header_is(&name, "Last-Modified")) {
+    if (ngx_http_sendfile_name_is(&name, "Last-Modified")) {
 
         time = ngx_parse_http_time(value.data, value.len);
 
@@ -471,16 +459,16 @@ ngx_http_sendfile_push_header(ngx_http_request_t *r, ngx_str_t *name,
     h->value = *value;
     ngx_http_sendfile_last_header(h);
 
-    if (ngx_http_sendfile_header_is(name, "ETag")) {
+    if (ngx_http_sendfile_name_is(name, "ETag")) {
         r->headers_out.etag = h;
 
-    } else if (ngx_http_sendfile_header_is(name, "Expires")) {
+    } else if (ngx_http_sendfile_name_is(name, "Expires")) {
         r->headers_out.expires = h;
 
-    } else if (ngx_http_sendfile_header_is(name, "Content-Encoding")) {
+    } else if (ngx_http_sendfile_name_is(name, "Content-Encoding")) {
         r->headers_out.content_encoding = h;
 
-    } else if (ngx_http_sendfile_header_is(name, "Cache-Control")) {
+    } else if (ngx_http_sendfile_name_is(name, "Cache-Control")) {
         return ngx_http_sendfile_set_cache_control(r, h);
     }
 
@@ -488,41 +476,19 @@ ngx_http_sendfile_push_header(ngx_http_request_t *r, ngx_str_t *name,
 }
 
 
-static ngx_uint_t
-ngx_http_sendfile_header_is(ngx_str_t *name, const char *text)
-{
-    return name->len == ngx_strlen(text)
-           && ngx_strncasecmp(name->data, (u_char *) text, name->len) == 0;
-}
-
-
 static void
 ngx_http_sendfile_drop_header(ngx_http_request_t *r, ngx_str_t *name)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
-    part = &r->headers_out.headers.part;
-    h = part->elts;
-
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                break;
-            }
-
-            part = part->next;
-            h = part->elts;
-            i = 0;
-        }
-
-        if (h[i].hash
-            && h[i].key.len == name->len
-            && ngx_strncasecmp(h[i].key.data, name->data, name->len) == 0)
-        {
-            h[i].hash = 0;
+    for (h = ngx_http_sendfile_headers_first(&it,
+                                             &r->headers_out.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (h->hash && ngx_http_sendfile_name_same(&h->key, name)) {
+            h->hash = 0;
         }
     }
 }

@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
+#include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_request.h"
 #include "nsf_encoding.h"
 
@@ -301,34 +302,23 @@ static ngx_int_t
 ngx_http_sendfile_variable_accept_encoding(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    size_t            len;
-    nsf_str_t         value;
-    ngx_str_t         name;
-    ngx_uint_t        i;
-    nsf_encoding_t    encoding;
-    ngx_list_part_t  *part;
-    ngx_table_elt_t  *h;
+    nsf_str_t                     value;
+    ngx_str_t                     name;
+    nsf_encoding_t                encoding;
+    ngx_table_elt_t              *h;
+    ngx_http_sendfile_headers_t   it;
 
     ngx_memzero(&encoding, sizeof(nsf_encoding_t));
 
-    len = sizeof("Accept-Encoding") - 1;
+    for (h = ngx_http_sendfile_headers_first(&it, &r->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_name_is(&h->key, "Accept-Encoding")) {
+            value.data = h->value.data;
+            value.len = h->value.len;
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
-
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-
-            if (h[i].key.len == len
-                && ngx_strncasecmp(h[i].key.data,
-                                   (u_char *) "Accept-Encoding", len)
-                   == 0)
-            {
-                value.data = h[i].value.data;
-                value.len = h[i].value.len;
-
-                nsf_encoding_line(&encoding, &value);
-            }
+            nsf_encoding_line(&encoding, &value);
         }
     }
 

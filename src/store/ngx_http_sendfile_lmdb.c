@@ -82,8 +82,12 @@ static void ngx_http_sendfile_lmdb_retire(ngx_http_sendfile_lmdb_env_t *env);
 
 ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
     ngx_string("lmdb"),
+    ngx_string("lmdb:/path"),
+    ngx_null_string,
     0,                                     /* asynchronous */
     ngx_http_sendfile_lmdb_create,
+    NULL,                                  /* server of a block */
+    NULL,                                  /* store of a block */
     ngx_http_sendfile_lmdb_init,
     ngx_http_sendfile_lmdb_exit,
     ngx_http_sendfile_lmdb_get,

@@ -16,7 +16,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
-#include "ngx_http_sendfile_memcached.h"
+#include "ngx_http_sendfile_pool.h"
 #include "nsf_memcached.h"
 
 
@@ -28,8 +28,23 @@
 #define NGX_HTTP_SENDFILE_MEMCACHED_BYTES  8192
 
 
-static char *ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url);
+/*
+ * Of a connection: batches written and answered so far, where in "sent" the
+ * next value is expected, and bytes of one that are to be dropped.
+ */
+
+typedef struct {
+    uint64_t                 written;
+    uint64_t                 answered;
+    ngx_queue_t             *next;
+    size_t                   skip;
+} ngx_http_sendfile_memcached_state_t;
+
+
+static ngx_int_t ngx_http_sendfile_memcached_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server);
+static ngx_int_t ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set);
 static void ngx_http_sendfile_memcached_init(
     ngx_http_sendfile_store_t *store, ngx_log_t *log);
 static void ngx_http_sendfile_memcached_exit(
@@ -38,7 +53,6 @@ static ngx_int_t ngx_http_sendfile_memcached_get(
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
 static ngx_int_t ngx_http_sendfile_memcached_cancel(
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_op_t *op);
-static void ngx_http_sendfile_memcached_cleanup(void *data);
 
 static u_char *ngx_http_sendfile_memcached_compose(
     ngx_http_sendfile_conn_t *conn, u_char *p, u_char *last);
@@ -52,14 +66,16 @@ static void ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn,
     ngx_int_t rc, const char *reason);
 static ngx_http_sendfile_op_t *ngx_http_sendfile_memcached_head(
     ngx_http_sendfile_conn_t *conn);
-static void ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
-    ngx_http_sendfile_op_t *op, ngx_int_t rc);
 
 
 ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
     ngx_string("memcached"),
+    ngx_string("memcached://host:port"),
+    ngx_string("memcached://host:port or memcached:/unix/socket"),
     1,                                     /* asynchronous */
-    ngx_http_sendfile_memcached_create,
+    NULL,                                  /* create: of servers */
+    ngx_http_sendfile_memcached_server,
+    ngx_http_sendfile_memcached_servers,
     ngx_http_sendfile_memcached_init,
     ngx_http_sendfile_memcached_exit,
     ngx_http_sendfile_memcached_get,
@@ -68,89 +84,35 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
 
 
 static ngx_http_sendfile_codec_t  ngx_http_sendfile_memcached_codec = {
+    sizeof(ngx_http_sendfile_memcached_state_t),
     ngx_http_sendfile_memcached_compose,
     ngx_http_sendfile_memcached_receive
 };
 
 
-static char *
-ngx_http_sendfile_memcached_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+/* the host or the path of a socket, never both */
+
+static ngx_int_t
+ngx_http_sendfile_memcached_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server)
 {
-    ngx_http_sendfile_pool_t  *pool;
-
-    pool = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_pool_t));
-    if (pool == NULL) {
-        return NSF_ERR_MEMORY;
+    if (server->url.host.len && server->url.path.len) {
+        return NGX_DECLINED;
     }
 
-    pool->servers = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_server_t));
-    if (pool->servers == NULL) {
-        return NSF_ERR_MEMORY;
-    }
-
-    pool->nservers = 1;
-    pool->connections = 1;
-
-    ngx_http_sendfile_memcached_server(pool->servers, url);
-
-    if (ngx_http_sendfile_server_init(cf, pool->servers) != NGX_OK
-        || ngx_http_sendfile_memcached_servers(cf, store, pool) != NGX_OK)
-    {
-        return NGX_CONF_ERROR;
-    }
-
-    return NGX_CONF_OK;
+    return ngx_http_sendfile_server_create(cf, server,
+                                           NGX_HTTP_SENDFILE_MEMCACHED_PORT);
 }
 
 
-void
-ngx_http_sendfile_memcached_server(ngx_http_sendfile_server_t *server,
-    nsf_url_t *url)
-{
-    if (url->host.len) {
-        server->host.data = (u_char *) url->host.data;
-        server->host.len = url->host.len;
-        server->port = url->port ? url->port
-                                 : NGX_HTTP_SENDFILE_MEMCACHED_PORT;
-
-    } else {
-        server->host.data = (u_char *) url->path.data;
-        server->host.len = url->path.len;
-    }
-
-    server->weight = 1;
-    server->max_fails = 3;
-    server->fail_timeout = 1000;
-    server->connect_timeout = 100;
-}
-
-
-ngx_int_t
+static ngx_int_t
 ngx_http_sendfile_memcached_servers(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, ngx_http_sendfile_pool_t *pool)
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set)
 {
-    ngx_pool_cleanup_t  *cln;
+    store->ctx = ngx_http_sendfile_pool_create(cf, set,
+                                           &ngx_http_sendfile_memcached_codec);
 
-    if (ngx_http_sendfile_pool_init(cf, pool,
-                                    &ngx_http_sendfile_memcached_codec)
-        != NGX_OK)
-    {
-        return NGX_ERROR;
-    }
-
-    cln = ngx_pool_cleanup_add(cf->pool, 0);
-    if (cln == NULL) {
-        return NGX_ERROR;
-    }
-
-    cln->handler = ngx_http_sendfile_memcached_cleanup;
-    cln->data = pool;
-
-    store->ctx = pool;
-    store->type = &ngx_http_sendfile_memcached_store;
-
-    return NGX_OK;
+    return store->ctx ? NGX_OK : NGX_ERROR;
 }
 
 
@@ -203,21 +165,17 @@ ngx_http_sendfile_memcached_cancel(ngx_http_sendfile_store_t *store,
 }
 
 
-static void
-ngx_http_sendfile_memcached_cleanup(void *data)
-{
-    ngx_http_sendfile_pool_drop(data);
-}
-
-
 static u_char *
 ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
     u_char *last)
 {
-    u_char                  *start;
-    ngx_uint_t               n;
-    ngx_queue_t             *q;
-    ngx_http_sendfile_op_t  *op;
+    u_char                               *start;
+    ngx_uint_t                            n;
+    ngx_queue_t                          *q;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
+
+    state = conn->codec_state;
 
     while (!ngx_queue_empty(&conn->queue)
            && last - p >= NGX_HTTP_SENDFILE_MEMCACHED_BYTES)
@@ -225,9 +183,7 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
         start = p;
         n = 0;
 
-        /* a tag of 0 is for what is not on the wire */
-
-        conn->written++;
+        state->written++;
 
         p = ngx_cpymem(p, "get", 3);
 
@@ -242,7 +198,7 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
             *p++ = ' ';
             p = ngx_cpymem(p, op->key.data, op->key.len);
 
-            op->tag = conn->written;
+            op->tag = state->written;
 
             ngx_queue_remove(q);
             ngx_queue_insert_tail(&conn->sent, q);
@@ -260,15 +216,17 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
 static ngx_int_t
 ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
 {
-    ngx_buf_t            *b;
-    nsf_mc_reply_t        reply;
-    const unsigned char  *next;
+    ngx_buf_t                            *b;
+    nsf_mc_reply_t                        reply;
+    const unsigned char                  *next;
+    ngx_http_sendfile_memcached_state_t  *state;
 
     b = &conn->in;
+    state = conn->codec_state;
 
     while (b->pos < b->last) {
 
-        if (conn->skip) {
+        if (state->skip) {
             if (ngx_http_sendfile_memcached_skip(conn) != NGX_OK) {
                 return NGX_ERROR;
             }
@@ -276,7 +234,7 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
             continue;
         }
 
-        if (conn->answered == conn->written) {
+        if (state->answered == state->written) {
             conn->reason = "unexpected bytes";
             return NGX_ERROR;
         }
@@ -287,7 +245,7 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
             return NGX_OK;
 
         case NSF_MC_LARGE:
-            conn->skip = reply.len + 2;
+            state->skip = reply.len + 2;
 
             /* fall through */
 
@@ -329,29 +287,31 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
 static ngx_int_t
 ngx_http_sendfile_memcached_skip(ngx_http_sendfile_conn_t *conn)
 {
-    size_t      n;
-    ngx_buf_t  *b;
+    size_t                                n;
+    ngx_buf_t                            *b;
+    ngx_http_sendfile_memcached_state_t  *state;
 
     b = &conn->in;
+    state = conn->codec_state;
 
     n = b->last - b->pos;
 
-    if (conn->skip > 2) {
-        n = ngx_min(n, conn->skip - 2);
+    if (state->skip > 2) {
+        n = ngx_min(n, state->skip - 2);
 
         b->pos += n;
-        conn->skip -= n;
+        state->skip -= n;
 
         return NGX_OK;
     }
 
-    if (*b->pos != ((conn->skip == 2) ? CR : LF)) {
+    if (*b->pos != ((state->skip == 2) ? CR : LF)) {
         conn->reason = "bad answer";
         return NGX_ERROR;
     }
 
     b->pos++;
-    conn->skip--;
+    state->skip--;
 
     return NGX_OK;
 }
@@ -367,10 +327,13 @@ static ngx_int_t
 ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
     nsf_mc_reply_t *reply)
 {
-    ngx_queue_t             *q, *stop;
-    ngx_http_sendfile_op_t  *op;
+    ngx_queue_t                          *q, *stop;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
 
-    stop = conn->next ? conn->next : ngx_queue_head(&conn->sent);
+    state = conn->codec_state;
+
+    stop = state->next ? state->next : ngx_queue_head(&conn->sent);
     q = stop;
 
     for ( ;; ) {
@@ -378,7 +341,7 @@ ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
         if (q != ngx_queue_sentinel(&conn->sent)) {
             op = ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
 
-            if (op->tag == conn->answered + 1) {
+            if (op->tag == state->answered + 1) {
 
                 if (op->key.len == reply->key.len
                     && ngx_memcmp(op->key.data, reply->key.data,
@@ -407,13 +370,13 @@ ngx_http_sendfile_memcached_value(ngx_http_sendfile_conn_t *conn,
 
     /* what is on the wire stays in the queue until we take it */
 
-    conn->next = ngx_queue_next(q);
+    state->next = ngx_queue_next(q);
 
     op->value.data = (u_char *) reply->data;
     op->value.len = reply->len;
     op->value.flags = reply->flags;
 
-    ngx_http_sendfile_memcached_done(conn, op, NGX_OK);
+    ngx_http_sendfile_conn_done(conn, op, NGX_OK);
 
     return NGX_OK;
 }
@@ -425,20 +388,23 @@ static void
 ngx_http_sendfile_memcached_end(ngx_http_sendfile_conn_t *conn, ngx_int_t rc,
     const char *reason)
 {
-    ngx_http_sendfile_op_t  *op;
+    ngx_http_sendfile_op_t               *op;
+    ngx_http_sendfile_memcached_state_t  *state;
 
-    conn->answered++;
-    conn->next = NULL;
+    state = conn->codec_state;
+
+    state->answered++;
+    state->next = NULL;
 
     for ( ;; ) {
         op = ngx_http_sendfile_memcached_head(conn);
 
-        if (op == NULL || op->tag != conn->answered) {
+        if (op == NULL || op->tag != state->answered) {
             break;
         }
 
         op->reason = reason;
-        ngx_http_sendfile_memcached_done(conn, op, rc);
+        ngx_http_sendfile_conn_done(conn, op, rc);
     }
 }
 
@@ -455,19 +421,4 @@ ngx_http_sendfile_memcached_head(ngx_http_sendfile_conn_t *conn)
     q = ngx_queue_head(&conn->sent);
 
     return ngx_queue_data(q, ngx_http_sendfile_op_t, queue);
-}
-
-
-static void
-ngx_http_sendfile_memcached_done(ngx_http_sendfile_conn_t *conn,
-    ngx_http_sendfile_op_t *op, ngx_int_t rc)
-{
-    ngx_queue_remove(&op->queue);
-    conn->nops--;
-
-    if (rc != NGX_ERROR && !op->overdue) {
-        ngx_http_sendfile_server_ok(conn->server);
-    }
-
-    op->done(op, rc);
 }

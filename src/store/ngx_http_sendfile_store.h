@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
+#include "nsf_ring.h"
 #include "nsf_url.h"
 
 
@@ -85,8 +86,53 @@ struct ngx_http_sendfile_op_s {
 };
 
 
+/*
+ * The servers of a store: those of a store block, or the one that a URL
+ * names.  "name", which is of logs, and "ctx" are set by the store.
+ */
+
+typedef struct {
+    nsf_url_t                       url;
+    ngx_uint_t                      weight;
+    ngx_uint_t                      max_fails;
+    ngx_msec_t                      fail_timeout;
+
+    ngx_str_t                       name;
+    void                           *ctx;
+} ngx_http_sendfile_server_conf_t;
+
+
+typedef struct {
+    ngx_http_sendfile_server_conf_t
+                                   *servers;
+    ngx_uint_t                      nservers;
+    nsf_ring_e                      distribution;
+    ngx_uint_t                      connections;
+    ngx_msec_t                      connect_timeout;
+} ngx_http_sendfile_servers_conf_t;
+
+
+/* what holds where nothing is said of it */
+
+#define ngx_http_sendfile_server_defaults(server)                             \
+    (server)->weight = 1;                                                     \
+    (server)->max_fails = 3;                                                  \
+    (server)->fail_timeout = 1000
+
+#define NGX_HTTP_SENDFILE_DISTRIBUTION     NSF_RING_DALLI
+#define NGX_HTTP_SENDFILE_CONNECTIONS      1
+#define NGX_HTTP_SENDFILE_CONNECT_TIMEOUT  100
+
+
 typedef struct {
     ngx_str_t                       scheme;
+
+    /*
+     * What to write, for the messages of nginx -t: as a lookup, and as a
+     * server of a store block; the latter is empty if server() is NULL.
+     */
+    ngx_str_t                       usage;
+    ngx_str_t                       server_usage;
 
     /* get() may return NGX_AGAIN */
     ngx_uint_t                      async;  /* unsigned  async:1; */
@@ -94,11 +140,25 @@ typedef struct {
     /*
      * Configuration time: checks the URL, sets store->ctx.  Returns
      * NGX_CONF_OK, a static text that says what to write instead, or
-     * NGX_CONF_ERROR if that has been logged.
+     * NGX_CONF_ERROR if that has been logged.  NULL: there is server().
      */
     char                         *(*create)(ngx_conf_t *cf,
                                             ngx_http_sendfile_store_t *store,
                                             nsf_url_t *url);
+
+    /*
+     * Configuration time, of a store that has servers: checks the URL of
+     * one, sets its name and ctx.  NGX_DECLINED: the URL is not one of
+     * server_usage; NGX_ERROR after a log line.  NULL: it has none, and no
+     * blocks.
+     */
+    ngx_int_t                     (*server)(ngx_conf_t *cf,
+                                       ngx_http_sendfile_server_conf_t *server);
+
+    /* then: of all of them, sets store->ctx.  NGX_ERROR after a log line */
+    ngx_int_t                     (*servers)(ngx_conf_t *cf,
+                                        ngx_http_sendfile_store_t *store,
+                                        ngx_http_sendfile_servers_conf_t *set);
 
     /* in a worker, after fork; errors are logged and tried again by get() */
     void                          (*init)(ngx_http_sendfile_store_t *store,
@@ -158,8 +218,20 @@ struct ngx_http_sendfile_store_s {
 };
 
 
-extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store;
-extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store;
+/*
+ * The table of the stores that are built in, in the order in which messages
+ * name them: NAME stands for ngx_http_sendfile_NAME_store.
+ */
+
+#define NGX_HTTP_SENDFILE_STORES(store)                                       \
+    store(memcached)                                                          \
+    store(lmdb)
+
+
+#define ngx_http_sendfile_store_extern(name)                                  \
+    extern ngx_http_sendfile_store_type_t  ngx_http_sendfile_##name##_store;
+
+NGX_HTTP_SENDFILE_STORES(ngx_http_sendfile_store_extern)
 
 
 #endif /* _NGX_HTTP_SENDFILE_STORE_H_INCLUDED_ */

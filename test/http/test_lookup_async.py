@@ -1368,3 +1368,70 @@ def test_worker_processes_do_not_share(asite: Site) -> None:
         pids.add(response.header("X-Pid"))
         connection.close()
     assert 1 <= count(nginx, "get", 7) == len(pids) <= 2
+
+
+# store blocks, whose lines name no kind of store
+
+MEMCACHED = "memcached://host:port or memcached:/unix/socket"
+
+
+def test_block_of_any_kind(asite: Site, delivery: str) -> None:
+    """What a server is, and what is made of several, is the store's to say."""
+    nginx = asite.start(
+        "location /ids/ { http_sendfile on; %%DELIVER%%"
+        " http_sendfile_lookup ids; }\n" + INTERNAL,
+        http="http_sendfile_store ids { server test:/now,value=aa/%.dat;"
+        " server test:/delay=20,miss; timeout 20s; }",
+    )
+    for _ in range(2):
+        asite.assert_file(nginx.get("/ids/7"), 7)
+        assert nginx.get("/ids/7").status == 404
+    assert keys(nginx, "get") == ["7"] * 4
+
+
+@pytest.mark.parametrize(
+    ("body", "where", "message"),
+    [
+        (
+            "server test:/now,miss;\nserver memcached://127.0.0.1;",
+            "server memcached:",
+            'invalid server "memcached://127.0.0.1": write test:/options in',
+        ),
+        (
+            "server memcached://127.0.0.1;\nserver test:/now,miss;",
+            "server test:",
+            f'invalid server "test:/now,miss": write {MEMCACHED} in',
+        ),
+        (
+            "server lmdb:/ids;",
+            "server lmdb:",
+            f'invalid server "lmdb:/ids": write {MEMCACHED} or test:/options in',
+        ),
+        (
+            "server redis://127.0.0.1;",
+            "server redis:",
+            f'"redis://127.0.0.1": write {MEMCACHED} or test:/options in',
+        ),
+        ("server test:/now,nothing;", "server test:", "unknown option in"),
+    ],
+)
+def test_bad_server_of_a_block(
+    asite: Site, body: str, where: str, message: str
+) -> None:
+    """A block is of one kind, of those that have servers."""
+    found = asite.check_config(
+        "location /ids/ { http_sendfile on; http_sendfile_lookup ids; }",
+        http=f"http_sendfile_store ids {{\n{body}\n}}",
+    )
+    found.assert_fails(where, message)
+
+
+def test_kinds_of_store_in_a_message(asite: Site) -> None:
+    """What to write names every kind that there is, also another module's."""
+    found = asite.check_config(
+        "location /ids/ { http_sendfile on;\nhttp_sendfile_lookup redis://127.0.0.1; }"
+    )
+    found.assert_fails(
+        "http_sendfile_lookup redis",
+        "write memcached://host:port or lmdb:/path or test:/options in",
+    )

@@ -19,7 +19,7 @@ from lib.site import INTERNAL, Site
 
 pytest_plugins = ("lib.memcached_fixtures",)
 
-VECTORS = REPOSITORY / "test" / "unit" / "vectors" / "wire_values.tsv"
+VECTORS = REPOSITORY / "test" / "vectors" / "wire_values.tsv"
 ROWS = 87
 
 # the strings that the table does not spell out; None: there is no string

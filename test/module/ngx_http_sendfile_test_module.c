@@ -13,6 +13,8 @@
  *     keep                             a cancelled operation stays until its
  *                                      time and is then done nevertheless
  *
+ * In a store block the servers are asked in turn.
+ *
  * Each get, answer and cancel is logged at "notice".
  */
 
@@ -39,6 +41,13 @@ typedef struct {
 
 
 typedef struct {
+    ngx_http_sendfile_test_t **tests;
+    ngx_uint_t                 ntests;
+    ngx_uint_t                 next;
+} ngx_http_sendfile_test_turn_t;
+
+
+typedef struct {
     ngx_event_t               timer;
     ngx_http_sendfile_op_t   *op;
     ngx_http_sendfile_test_t *test;
@@ -46,8 +55,12 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_sendfile_test_preconfiguration(ngx_conf_t *cf);
-static char *ngx_http_sendfile_test_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url);
+static ngx_int_t ngx_http_sendfile_test_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server);
+static ngx_int_t ngx_http_sendfile_test_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set);
+static char *ngx_http_sendfile_test_options(ngx_http_sendfile_test_t *test,
+    u_char *p, u_char *last);
 static ngx_int_t ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_op_t *op);
 static ngx_int_t ngx_http_sendfile_test_cancel(
@@ -90,8 +103,12 @@ ngx_module_t  ngx_http_sendfile_test_module = {
 
 static ngx_http_sendfile_store_type_t  ngx_http_sendfile_test_store = {
     ngx_string("test"),
+    ngx_string("test:/options"),
+    ngx_string("test:/options"),
     1,                                     /* asynchronous */
-    ngx_http_sendfile_test_create,
+    NULL,                                  /* create: of servers */
+    ngx_http_sendfile_test_server,
+    ngx_http_sendfile_test_servers,
     NULL,                                  /* init */
     NULL,                                  /* exit */
     ngx_http_sendfile_test_get,
@@ -133,22 +150,74 @@ ngx_http_sendfile_test_preconfiguration(ngx_conf_t *cf)
 }
 
 
-static char *
-ngx_http_sendfile_test_create(ngx_conf_t *cf,
-    ngx_http_sendfile_store_t *store, nsf_url_t *url)
+static ngx_int_t
+ngx_http_sendfile_test_server(ngx_conf_t *cf,
+    ngx_http_sendfile_server_conf_t *server)
 {
-    size_t                     len;
-    u_char                    *p, *last, *comma;
-    ngx_int_t                  n;
+    char                      *rv;
+    u_char                    *p;
     ngx_http_sendfile_test_t  *test;
 
     test = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_t));
     if (test == NULL) {
-        return NSF_ERR_MEMORY;
+        return NGX_ERROR;
     }
 
-    p = (u_char *) url->path.data + 1;
-    last = (u_char *) url->path.data + url->path.len;
+    server->name.data = (u_char *) server->url.path.data;
+    server->name.len = server->url.path.len;
+    server->ctx = test;
+
+    p = server->name.data;
+
+    rv = ngx_http_sendfile_test_options(test, p + 1, p + server->name.len);
+
+    if (rv != NGX_CONF_OK) {
+        ngx_conf_log_error(NGX_LOG_EMERG, cf, 0, "test store: \"%V\": %s",
+                           &server->name, rv);
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_test_servers(ngx_conf_t *cf,
+    ngx_http_sendfile_store_t *store, ngx_http_sendfile_servers_conf_t *set)
+{
+    ngx_uint_t                      i;
+    ngx_http_sendfile_test_turn_t  *turn;
+
+    turn = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_test_turn_t));
+    if (turn == NULL) {
+        return NGX_ERROR;
+    }
+
+    turn->tests = ngx_palloc(cf->pool,
+                             set->nservers
+                             * sizeof(ngx_http_sendfile_test_t *));
+    if (turn->tests == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < set->nservers; i++) {
+        turn->tests[i] = set->servers[i].ctx;
+    }
+
+    turn->ntests = set->nservers;
+    store->ctx = turn;
+
+    return NGX_OK;
+}
+
+
+static char *
+ngx_http_sendfile_test_options(ngx_http_sendfile_test_t *test, u_char *p,
+    u_char *last)
+{
+    size_t      len;
+    u_char     *comma;
+    ngx_int_t   n;
 
     while (p < last) {
         comma = ngx_strlchr(p, last, ',');
@@ -193,8 +262,6 @@ ngx_http_sendfile_test_create(ngx_conf_t *cf,
         p = comma + 1;
     }
 
-    store->ctx = test;
-
     return NGX_CONF_OK;
 }
 
@@ -203,10 +270,12 @@ static ngx_int_t
 ngx_http_sendfile_test_get(ngx_http_sendfile_store_t *store,
     ngx_http_sendfile_op_t *op)
 {
-    ngx_http_sendfile_test_t     *test;
-    ngx_http_sendfile_test_op_t  *top;
+    ngx_http_sendfile_test_t       *test;
+    ngx_http_sendfile_test_op_t    *top;
+    ngx_http_sendfile_test_turn_t  *turn;
 
-    test = store->ctx;
+    turn = store->ctx;
+    test = turn->tests[turn->next++ % turn->ntests];
 
     ngx_log_error(NGX_LOG_NOTICE, ngx_cycle->log, 0,
                   "test store: get \"%V\"", &op->key);

@@ -100,3 +100,49 @@ nsf_test_unhex(char *hex)
 
     return n;
 }
+
+
+size_t
+nsf_test_unescape(char *field, unsigned char *dst, size_t size)
+{
+    char           *p, *end;
+    size_t          i, n, len, repeat;
+    const void     *text;
+    unsigned char   byte;
+
+    n = 0;
+
+    for (p = field; *p != '\0'; p = end) {
+        repeat = 1;
+
+        if (p[0] == '%' && p[1] == '{') {
+            repeat = strtoul(p + 2, &end, 10);
+            assert_int_equal(*end, ' ');
+
+            text = end + 1;
+            len = strcspn(text, "}");
+            end += 1 + len + 1;
+
+        } else if (p[0] == '%') {
+            assert_int_equal(sscanf(p + 1, "%2hhx", &byte), 1);
+
+            text = &byte;
+            len = 1;
+            end = p + 3;
+
+        } else {
+            text = p;
+            len = strcspn(p, "%");
+            end = p + len;
+        }
+
+        assert_true(len * repeat <= size - n);
+
+        for (i = 0; i < repeat; i++) {
+            memcpy(dst + n, text, len);
+            n += len;
+        }
+    }
+
+    return n;
+}

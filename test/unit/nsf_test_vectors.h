@@ -1,8 +1,8 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * The files in vectors/: lines of fields with a tab between them, the first
- * one being their names.  They were written by real clients.
+ * The files in test/vectors: lines of fields with a tab between them, the first
+ * one being their names.
  */
 
 
@@ -13,8 +13,8 @@
 #include <stddef.h>
 
 
-#define NSF_TEST_ROWS    100
-#define NSF_TEST_FIELDS  10
+#define NSF_TEST_ROWS    300
+#define NSF_TEST_FIELDS  11
 
 typedef struct {
     char                 *text;
@@ -36,6 +36,13 @@ size_t nsf_test_column(const nsf_test_vectors_t *v, const char *name);
 /* in place; returns the number of bytes */
 
 size_t nsf_test_unhex(char *hex);
+
+/*
+ * Bytes of a field in which "%0a" is a byte and "%{4096 a}" so many times "a";
+ * returns their number, which may not be over "size".
+ */
+
+size_t nsf_test_unescape(char *field, unsigned char *dst, size_t size);
 
 
 #endif /* _NSF_TEST_VECTORS_H_INCLUDED_ */

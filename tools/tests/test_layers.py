@@ -17,7 +17,7 @@ TREE = {
     f"{P}_compat.h": "#include <ngx_core.h>\n",
     f"{P}_module.c": f'#include "{P}.h"\n#include "{P}_learn.h"\n',
     f"conf/{P}_location.h": "#include <ngx_http.h>\n",
-    f"conf/{P}_block.c": f'#include "{P}.h"\n#include "{P}_memcached.h"\n',
+    f"conf/{P}_block.c": f'#include "{P}.h"\n',
     f"request/{P}_ctx.h": f'#include "{P}.h"\n#include "{P}_lookup.h"\n',
     f"request/{P}_handler.c": f'#include "{P}_ctx.h"\n#include "{P}_record.h"\n'
     f'#include "{P}_deliver.h"\n#include "{P}_learn.h"\n#include "{P}_zone.h"\n',
@@ -26,7 +26,8 @@ TREE = {
     f"store/{P}_lookup.h": f'#include "{P}_store.h"\n',
     f"store/{P}_lookup.c": f'#include "{P}_lookup.h"\n#include <ngx_event.h>\n',
     f"store/{P}_lmdb.c": f'#include <lmdb.h>\n#include "{P}_store.h"\n',
-    f"store/{P}_memcached.h": f'#include "{P}_store.h"\n#include "{P}_pool.h"\n',
+    f"store/{P}_lmdb_env.h": "#include <lmdb.h>\n",
+    f"store/{P}_memcached.c": f'#include "{P}_store.h"\n#include "{P}_pool.h"\n',
     f"net/{P}_pool.h": f'#include "{P}_conn.h"\n',
     f"net/{P}_conn.h": f'#include <ngx_event_connect.h>\n#include "{P}_store.h"\n',
     f"deliver/{P}_deliver.h": f'#include "{P}_ctx.h"\n',
@@ -37,12 +38,15 @@ TREE = {
     f"app/{P}_learn.h": f'#include "{P}_ctx.h"\n#include "{P}_location.h"\n',
     f"app/{P}_learn.c": f'#include "{P}_learn.h"\n#include "{P}_deliver.h"\n'
     f'#include "{P}_upstream_hook.h"\n',
+    f"app/{P}_headers.h": "#include <ngx_core.h>\n",
     f"app/{P}_upstream_hook.h": "#include <ngx_http.h>\n",
     f"app/{P}_upstream_hook.c": f'#include "{P}_upstream_hook.h"\n'
-    f'#include "{P}_compat.h"\nhash = &umcf->headers_in_hash;\n',
+    f'#include "{P}_compat.h"\n#include "{P}_headers.h"\n'
+    "hash = &umcf->headers_in_hash;\n",
     f"mruby/{P}_mruby.h": f'#include "{P}_api.h"\n#include "{P}_mruby_lib.h"\n',
     f"mruby/{P}_mruby_lib.h": "#include <mruby.h>\n",
-    f"mruby/{P}_mruby_vm.c": f'#include "{P}_mruby.h"\n#include "{P}_compat.h"\n',
+    f"mruby/{P}_mruby_vm.c": f'#include "{P}_mruby.h"\n#include "{P}_compat.h"\n'
+    f'#include "{P}_headers.h"\n',
     "pure/nsf.h": "#include <stddef.h>\n/* ngx_pool_t is not known here */\n",
     "pure/nsf_json.c": '#include <jansson.h>\n#include "nsf.h"\n',
 }
@@ -96,7 +100,7 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
         (f"request/{P}_handler.c", "h = umcf->headers_in_hash;", "owns this hash"),
         (
             f"request/{P}_handler.c",
-            f'#include "{P}_memcached.h"',
+            f'#include "{P}_lmdb_env.h"',
             "request may not include store",
         ),
         (
@@ -110,6 +114,17 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
             f'#include "{P}_lookup.h"',
             "store may not include lookup",
         ),
+        (
+            f"conf/{P}_block.c",
+            f'#include "{P}_lmdb_env.h"',
+            "conf may not include store",
+        ),
+        (
+            f"store/{P}_lmdb.c",
+            f'#include "{P}_headers.h"',
+            "store may not include headers",
+        ),
+        (f"app/{P}_headers.h", f'#include "{P}.h"', "headers may not include umbrella"),
         (f"store/{P}_lmdb.c", "#include <ngx_http.h>", "may not include <ngx_http.h>"),
         (f"store/{P}_lmdb.c", "ngx_http_request_t  *r;", "knows nothing of HTTP"),
         (f"store/{P}_store.h", "ngx_http_request_t  *r;", "knows nothing of HTTP"),
@@ -130,12 +145,12 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
         ),
         (
             f"store/{P}_lookup.c",
-            f'#include "{P}_memcached.h"',
+            f'#include "{P}_lmdb_env.h"',
             "lookup may not include store",
         ),
         (f"net/{P}_conn.h", f'#include "{P}.h"', "net may not include umbrella"),
         (f"net/{P}_conn.h", f'#include "{P}_lookup.h"', "net may not include lookup"),
-        (f"net/{P}_pool.h", f'#include "{P}_memcached.h"', "net may not include st"),
+        (f"net/{P}_pool.h", f'#include "{P}_lmdb_env.h"', "net may not include st"),
         (f"net/{P}_pool.h", "nsf_mc_reply_t  reply;", "knows no codec"),
         (f"net/{P}_pool.h", "ngx_http_request_t  *r;", "knows nothing of HTTP"),
         (f"deliver/{P}_direct.c", f'#include "{P}_store.h"', "deliver may not include"),
@@ -204,7 +219,8 @@ def function(name: str, kind: str = "void") -> str:
     [
         # a header in between may be included, and leads to what is called
         (f"request/{P}_handler.c", f"store/{P}_lookup.c", None),
-        (f"conf/{P}_block.c", f"net/{P}_pool.c", None),
+        (f"store/{P}_memcached.c", f"net/{P}_pool.c", None),
+        (f"conf/{P}_block.c", f"net/{P}_pool.c", "conf may not call net"),
         (f"app/{P}_learn.c", f"app/{P}_accept.c", None),
         (f"deliver/{P}_direct.c", f"request/{P}_ctx.c", None),
         # the way back would make a circle
@@ -296,4 +312,4 @@ def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cache: pure" in lines
     assert "compat: -" in lines
     assert "net: store interface" in lines
-    assert lines[-1].startswith("17 layers, ")
+    assert lines[-1].startswith("18 layers, ")
