@@ -6,6 +6,7 @@
 #   build/ngx_http_sendfile_module.so   for NGINX=, by default the installed one;
 #   build/ngx_http_sendfile_mruby_module.so   the same, for Ruby
 #   build/mruby/                        mruby, for all of them
+#   build/compile_commands.json         how the module is compiled, for clangd
 #   build/asan/nginx                    1.28, modules linked in, sanitizers
 #   build/static/nginx                  1.28, modules linked in
 #   build/ngx_sendfile-0.1.0.gem        what gem/ has, with this version

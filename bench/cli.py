@@ -94,6 +94,11 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         action="store_true",
         help="one short round, only to see that everything works",
     )
+    parser.add_argument(
+        "--draw",
+        action="store_true",
+        help="measure nothing, draw the charts anew from the kept results",
+    )
     parser.add_argument("--nginx", type=Path, metavar="PATH", help="nginx to measure")
     parser.add_argument(
         "--module",
@@ -144,6 +149,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = parse_arguments(argv)
     _stop_on_signals()
+    if arguments.draw:
+        for path in report.draw_kept(_places(arguments)):
+            print(path)
+        return 0
     try:
         with _lock(arguments.cache), reporter() as progress:
             names = [arguments.table] if arguments.table else [*TABLES, *STUDIES]
@@ -300,7 +309,6 @@ def _measure(
         outcomes=outcomes,
         ratios=[compare(comparison, outcomes) for comparison in table.comparisons],
         figures=_figures(table, outcomes, runner.latencies),
-        latencies=runner.latencies,
         plan=plan,
         date=_today(),
         facts=facts,

@@ -1,4 +1,8 @@
-"""Writes what was measured: JSON, configurations, Markdown and a plot."""
+"""Writes what was measured: a summary, configurations, Markdown and a chart.
+
+Of the rounds a summary has the spread and not each sample; the chart is drawn
+from the summary alone.
+"""
 
 import json
 import os
@@ -8,17 +12,34 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench.model import LatencySample, Metric, Outcome, Proof
-from bench.plots import Row, draw_bars
+from bench.model import Metric, Outcome, Proof
+from bench.plots import Chart, Row, draw_file
 from bench.runner import Plan
-from bench.stats import Figure, Ratio, Spread, cpu_spread, spread, store_spread
+from bench.stats import (
+    Figure,
+    Ratio,
+    Spread,
+    cpu_spread,
+    rate_spread,
+    spread,
+    store_spread,
+)
 from bench.tables import Finding, Table
 
-SCHEMA = 1
+SCHEMA = 2
 
+# Of what is kept: the rounds differ by more.
+_DIGITS = 5
+
+_ROUNDS = "bar: median; line: lowest to highest round, thick: half of them"
 _AXES: Mapping[Metric, str] = {
-    "cpu": "CPU of the workers alone, µs per request (dashes: rounds)",
-    "rate": "requests per second (dashes: rounds)",
+    "cpu": f"CPU of the workers alone, µs per request ({_ROUNDS})",
+    "rate": f"requests per second ({_ROUNDS})",
+}
+# where a summary has them
+_FIGURES: Mapping[Metric, str] = {
+    "cpu": "cpu_us_per_request",
+    "rate": "requests_per_second",
 }
 
 _PREAMBLE = """\
@@ -34,7 +55,12 @@ The systems that are compared are Debian's, or what is installed in their place
 (the versions stand below each table), each with a configuration that those who
 know it would accept; one that is not installed, or does something wrong, is named
 and not averaged. The load comes from wrk, ab and httperf, and for a fixed
-rate from oha. Your own URLs against your own server: `sendfilectl bench`.
+rate from oha. The applications are those of [bench/apps](../bench/apps/), at the
+commit that is named. Your own URLs against your own server: `sendfilectl bench`.
+
+[bench/results](../bench/results/) keeps a summary of each table, by date: medians
+and spreads of the rounds, not each round. The charts are drawn from it;
+`python -m bench --draw` draws them anew.
 
 **What two shared cores can show.** Ratios of CPU per request within one run: the
 contestants take turns, so whatever else the machine does meets all of them. A
@@ -66,7 +92,6 @@ class Record:
     date: str
     facts: Mapping[str, str]
     figures: Sequence[Figure] = ()
-    latencies: Sequence[LatencySample] = ()
 
 
 @dataclass(frozen=True)
@@ -93,16 +118,17 @@ def write(record: Record, places: Places) -> list[Path]:
         The files written.
     """
     name = record.table.name
-    written = [_write_json(name, as_json(record), record.date, places), places.document]
+    data = _rounded(as_json(record))
+    written = [_write_json(name, data, record.date, places), places.document]
     files = {
         f"{outcome.name}.conf": outcome.configuration
         for outcome in record.outcomes.values()
         if outcome.configuration
     }
     written += _write_files(name, files, record.date, places)
-    plot = _plot_path(name, places)
-    written += _write_plot(record, plot.with_suffix(""))
-    section = render(record, places, plot if plot in written else None)
+    plot = _draw(name, data, places)
+    written += [plot] if plot else []
+    section = render(record, places, plot)
     _write_section(name, section, places)
     return written
 
@@ -122,27 +148,27 @@ def write_finding(
         The files written.
     """
     name = finding.name
-    data = {
-        "title": finding.title,
-        "date": date,
-        "facts": dict(facts),
-        "goals": [asdict(goal) for goal in finding.goals],
-        **finding.data,
-    }
+    data = _rounded(
+        {
+            "title": finding.title,
+            "date": date,
+            "facts": dict(facts),
+            "goals": [asdict(goal) for goal in finding.goals],
+            "tables": [
+                {"header": list(header), "rows": [list(row) for row in rows]}
+                for header, rows in finding.tables
+            ],
+            "chart": _bars(finding),
+            **finding.data,
+        }
+    )
     written = [_write_json(name, data, date, places), places.document]
     written += _write_files(name, finding.files, date, places)
-    plot = _plot_path(name, places)
-    if finding.bars:
-        written += draw_bars(
-            finding.bars,
-            plot.with_suffix(""),
-            title=finding.title,
-            axis=finding.axis,
-            line=finding.line,
-        )
+    plot = _draw(name, data, places)
+    written += [plot] if plot else []
     base = places.document.parent
     parts = [f"## {finding.title}", finding.about.strip()]
-    if finding.bars:
+    if plot:
         parts.append(f"![{finding.title}]({_link(plot, base)})")
     parts.append(finding_summary(finding))
     said = "; ".join(f"{fact}: {value}" for fact, value in facts.items())
@@ -165,8 +191,31 @@ def finding_summary(finding: Finding) -> str:
     return "\n\n".join([*parts, *finding.notes])
 
 
-def _plot_path(name: str, places: Places) -> Path:
-    return places.document.with_suffix("") / f"{name}.svg"
+def draw_kept(places: Places) -> list[Path]:
+    """Draw all charts anew from the results, each from its last day's.
+
+    Args:
+        places: where the results are, and the document beside the charts.
+
+    Returns:
+        The charts.
+    """
+    last = {
+        name: data
+        for path in sorted(places.results.glob("*.json"))
+        for name, data in json.loads(path.read_text())["tables"].items()
+    }
+    drawn = [_draw(name, data, places) for name, data in last.items()]
+    return [path for path in drawn if path is not None]
+
+
+def _draw(name: str, data: Mapping[str, Any], places: Places) -> Path | None:
+    """Draw a summary's chart; None if it has none."""
+    if data["chart"] is None:
+        return None
+    path = places.document.with_suffix("") / f"{name}.svg"
+    draw_file(_chart_of(data), path)
+    return path
 
 
 def _write_section(name: str, section: str, places: Places) -> None:
@@ -198,7 +247,7 @@ def replace_section(document: str, name: str, section: str) -> str:
 
 
 def as_json(record: Record) -> dict[str, object]:
-    """Return a run as plain data: samples, spreads, ratios, failures."""
+    """Return a run as plain data: spreads, ratios, failures, the chart."""
     return {
         "title": record.table.title,
         "date": record.date,
@@ -222,28 +271,55 @@ def as_json(record: Record) -> dict[str, object]:
             for ratio in record.ratios
         ],
         "figures": [{**asdict(figure), "met": figure.met} for figure in record.figures],
-        "latencies": [asdict(sample) for sample in record.latencies],
+        "chart": _chart(record),
     }
 
 
 def _outcome_json(outcome: Outcome) -> dict[str, object]:
-    return {
-        "title": outcome.title,
-        "role": outcome.role,
-        "failure": asdict(outcome.failure) if outcome.failure else None,
-        "cpu_us_per_request": (
-            asdict(cpu_spread(outcome)) if outcome.measured else None
-        ),
-        "store_cpu_us_per_request": _store_json(outcome),
-        "memory": asdict(outcome.memory) if outcome.memory else None,
-        "proof": asdict(outcome.proof) if outcome.proof else None,
-        "samples": [asdict(sample) for sample in outcome.samples],
+    found: dict[str, object] = {"title": outcome.title, "role": outcome.role}
+    if outcome.failure is not None:
+        return {**found, "failure": asdict(outcome.failure)}
+    if not outcome.samples:
+        return found
+    samples = outcome.samples
+    loads = [sample.load for sample in samples]
+    store = store_spread(outcome)
+    asked, hits = _asked(outcome)
+    found |= {
+        "rounds": len(samples),
+        "answers": sum(load.requests for load in loads),
+        "cpu_us_per_request": asdict(cpu_spread(outcome)),
+        "requests_per_second": asdict(rate_spread(outcome)),
+        "latency_p50_us": _known_median([load.latency_p50_us for load in loads]),
+        "latency_p99_us": _known_median([load.latency_p99_us for load in loads]),
+        "busy": spread([sample.busy for sample in samples]).median,
+        "wait_share": spread([sample.wait_share for sample in samples]).median,
+        "reads": sum(sample.reads for sample in samples),
     }
+    if store is not None:
+        found["store_cpu_us_per_request"] = asdict(store)
+        found |= {"store_gets": asked, "store_hits": hits}
+    if outcome.memory is not None:
+        found["memory"] = asdict(outcome.memory)
+    if outcome.proof is not None:
+        found["proof"] = asdict(outcome.proof)
+    return found
 
 
-def _store_json(outcome: Outcome) -> dict[str, float] | None:
-    found = store_spread(outcome) if outcome.measured else None
-    return asdict(found) if found else None
+def _known_median(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return spread(known).median if known else None
+
+
+def _rounded(value: Any) -> Any:
+    """Shorten the fractions in plain data."""
+    if isinstance(value, float):
+        return float(f"{value:.{_DIGITS}g}")
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_rounded(inner) for inner in value]
+    return value
 
 
 def _write_json(
@@ -255,8 +331,26 @@ def _write_json(
         document = json.loads(path.read_text())
     document["tables"][name] = data
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(document, indent=1) + "\n")
+    path.write_text(_lines(document, 4) + "\n")
     return path
+
+
+def _lines(value: object, levels: int, indent: str = "") -> str:
+    """Return JSON with a line for each part of the upper levels."""
+    if not levels or not value or not isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False)
+    deeper = f"{indent} "
+    if isinstance(value, dict):
+        parts = [
+            f"{json.dumps(key)}: {_lines(inner, levels - 1, deeper)}"
+            for key, inner in value.items()
+        ]
+        begin, end = "{", "}"
+    else:
+        parts = [_lines(inner, levels - 1, deeper) for inner in value]
+        begin, end = "[", "]"
+    inside = ",\n".join(f"{deeper}{part}" for part in parts)
+    return f"{begin}\n{inside}\n{indent}{end}"
 
 
 def _directory(name: str, date: str, places: Places) -> Path:
@@ -271,12 +365,25 @@ def _write_files(
     for path in directory.glob("*.conf"):
         path.unlink()
     written = []
+    first: dict[str, str] = {}
     for file, text in files.items():
+        like = first.setdefault(_general(text), file)
+        if like == file:
+            kept = _abridged(text.replace(str(places.repository), "@REPOSITORY@"))
+        else:
+            kept = f"# the same as {like}, but for names and ports\n"
         path = directory / file
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(_abridged(text.replace(str(places.repository), "@REPOSITORY@")))
+        path.write_text(kept)
         written.append(path)
     return written
+
+
+def _general(text: str) -> str:
+    """Return a configuration without what differs between equal contestants."""
+    text = re.sub(r"^# Contestant .*\n", "", text)
+    text = re.sub(r"\brun-\w+/[\w-]+", "", text)
+    return re.sub(r":\d{4,5}\b", "", text)
 
 
 def _abridged(text: str) -> str:
@@ -286,28 +393,56 @@ def _abridged(text: str) -> str:
     )
 
 
-def _write_plot(record: Record, stem: Path) -> list[Path]:
+def _chart(record: Record) -> dict[str, object] | None:
+    """Name what is drawn of a run, None if nothing was measured."""
     metric = record.table.metric
-    rows = [
-        Row(
-            outcome.title,
-            outcome.role,
-            spread(values).median,
-            values,
-        )
+    bars = {
+        outcome.name: Row(outcome.title, outcome.role, rounds.median, rounds)
         for outcome in record.outcomes.values()
         if outcome.measured and outcome.name not in record.table.unplotted
-        for values in [[sample.value(metric) for sample in outcome.samples]]
-    ]
-    if not rows:
-        return []
-    return draw_bars(
+        for rounds in [spread([sample.value(metric) for sample in outcome.samples])]
+    }
+    if not bars:
+        return None
+    return {
+        "metric": metric,
+        "bars": list(bars),
+        "line": _baseline(list(bars.values())),
+        "goals": [list(goal) for goal in _goal_lines(record)],
+    }
+
+
+def _bars(finding: Finding) -> dict[str, object] | None:
+    """Say what is drawn of a finding, None if nothing is."""
+    if not finding.bars:
+        return None
+    return {
+        "axis": finding.axis,
+        "bars": [[row.label, row.role, row.median] for row in finding.bars],
+        "line": finding.line,
+        "goals": [],
+    }
+
+
+def _chart_of(data: Mapping[str, Any]) -> Chart:
+    """Make the chart of a summary that has one."""
+    kept = data["chart"]
+    metric = kept.get("metric")
+    if metric is None:
+        rows = [Row(*bar) for bar in kept["bars"]]
+    else:
+        drawn = [data["contestants"][name] for name in kept["bars"]]
+        rows = [
+            Row(one["title"], one["role"], rounds.median, rounds)
+            for one in drawn
+            for rounds in [Spread(**one[_FIGURES[metric]])]
+        ]
+    return Chart(
+        data["title"],
+        kept["axis"] if metric is None else _AXES[metric],
         rows,
-        stem,
-        title=record.table.title,
-        axis=_AXES[metric],
-        line=_baseline(rows),
-        goals=_goal_lines(record),
+        kept["line"],
+        [(label, where) for label, where in kept["goals"]],
     )
 
 
@@ -418,8 +553,8 @@ def _figures(record: Record) -> str:
 
 
 def _latency(values: Sequence[float | None]) -> str:
-    known = [value for value in values if value is not None]
-    return f"{spread(known).median:,.0f}" if known else "–"
+    median = _known_median(values)
+    return "–" if median is None else f"{median:,.0f}"
 
 
 def _ratio_table(ratios: Sequence[Ratio]) -> str:

@@ -3,9 +3,12 @@
 usage: suite.py [list | STAGE...]
 
 Without stages: all of them but the optional ones. What a stage needs, such as
-a build, runs before it. A stage that crashes, hangs or reports nothing counts
-as one failure, and the others still run. Exit status 1 if anything failed.
-With CI=true in the environment a skipped test counts as failed, too.
+a build, runs before it. Where there are several to run, two run at a time, for
+most of them wait more than they compute; what one prints is shown when it has
+ended, and is in build/results/STAGE.log meanwhile. A stage that crashes, hangs
+or reports nothing counts as one failure, and the others still run. Exit status
+1 if anything failed. With CI=true in the environment a skipped test counts as
+failed, too. The slowest files and cases of pytest stand before the last line.
 """
 
 from __future__ import annotations
@@ -17,9 +20,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
+from operator import itemgetter
 from pathlib import Path
+from typing import Any, BinaryIO
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -32,6 +39,16 @@ TEST_TIMEOUT = 180.0
 MODEL_REQUESTS = os.environ.get("MODEL_REQUESTS", "20000")
 FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "10")
 
+# pytest workers of a stage whose tests wait as long as they compute
+CORES = os.cpu_count() or 1
+WORKERS = 2 * CORES
+
+# stages at a time
+TOGETHER = 2
+
+# files and cases that are named at the end
+SLOWEST = 10
+
 
 @dataclass
 class Result:
@@ -41,11 +58,15 @@ class Result:
         passed: tests that passed.
         failed: tests that failed.
         skipped: tests that did not run, each with its reason.
+        cases: file, name and seconds of each test, where they are known.
+        took: seconds from the stage's begin to its end.
     """
 
     passed: int = 0
     failed: int = 0
     skipped: list[str] = field(default_factory=list)
+    cases: list[tuple[str, str, float]] = field(default_factory=list, compare=False)
+    took: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
         text = f"{self.passed} passed, {self.failed} failed"
@@ -69,6 +90,74 @@ class StageFailed(Exception):
     """A stage could not do its work; the message says why."""
 
 
+class Output(threading.local):
+    """Where a stage's words go: one for each thread."""
+
+    def __init__(self) -> None:
+        self.file: BinaryIO | None = None
+
+    def write(self, data: bytes) -> None:
+        """Write, at once."""
+        if self.file is None:
+            sys.stdout.flush()
+        file = self.file or sys.stdout.buffer
+        file.write(data)
+        file.flush()
+
+
+output = Output()
+
+
+def say(text: str) -> None:
+    """Print a line among what the stage prints."""
+    output.write(f"{text}\n".encode())
+
+
+class Commands:
+    """The commands that run, so that all of them can be ended at once."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._running: set[int] = set()
+        self._over = False
+
+    def start(self, command: list[str], **how: Any) -> subprocess.Popen[bytes]:
+        """Start a command in a session of its own.
+
+        Raises:
+            StageFailed: all have been ended.
+        """
+        with self._lock:
+            if self._over:
+                raise StageFailed("the suite is interrupted")
+            process = subprocess.Popen(command, start_new_session=True, **how)
+            self._running.add(process.pid)
+            return process
+
+    def kill(self, pid: int) -> None:
+        """Kill a command and its children, unless it has been waited for."""
+        with self._lock:
+            if pid in self._running:
+                os.killpg(pid, signal.SIGKILL)
+
+    def wait(self, process: subprocess.Popen[bytes]) -> None:
+        """Wait for the end of a command, whose number may be another's then."""
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        with self._lock:
+            self._running.discard(process.pid)
+        process.wait()
+
+    def end(self) -> None:
+        """Kill all of them, and start no other."""
+        with self._lock:
+            self._over = True
+            for pid in self._running:
+                os.killpg(pid, signal.SIGKILL)
+
+
+commands = Commands()
+
+
 def run(
     command: list[str],
     folder: str = ".",
@@ -83,21 +172,20 @@ def run(
         environment: what to add to the environment.
         timeout: seconds after which it and its children are killed.
     """
-    print(f"$ {' '.join(command)}", flush=True)
-    process = subprocess.Popen(
+    say(f"$ {' '.join(command)}")
+    process = commands.start(
         command,
         cwd=ROOT / folder,
         env={**os.environ, **(environment or {})},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        start_new_session=True,
     )
     hung = threading.Event()
 
     def kill() -> None:
         hung.set()
-        os.killpg(process.pid, signal.SIGKILL)
+        commands.kill(process.pid)
 
     timer = threading.Timer(timeout, kill)
     timer.start()
@@ -105,19 +193,18 @@ def run(
     try:
         assert process.stdout is not None
         while part := os.read(process.stdout.fileno(), 65536):
-            sys.stdout.buffer.write(part)
-            sys.stdout.buffer.flush()
+            output.write(part)
             parts.append(part)
-        process.wait()
+        commands.wait(process)
     except BaseException:
-        os.killpg(process.pid, signal.SIGKILL)
+        commands.kill(process.pid)
         raise
     finally:
         timer.cancel()
-    output = b"".join(parts).decode(errors="replace")
+    text = b"".join(parts).decode(errors="replace")
     if hung.is_set():
-        print(f"\nkilled after {timeout:.0f} s: {' '.join(command)}", flush=True)
-    return Done(None if hung.is_set() else process.returncode, output)
+        say(f"\nkilled after {timeout:.0f} s: {' '.join(command)}")
+    return Done(None if hung.is_set() else process.returncode, text)
 
 
 def counted(done: Done, passed: int, failed: int) -> Result:
@@ -127,7 +214,7 @@ def counted(done: Done, passed: int, failed: int) -> Result:
     test, and one without a single test.
     """
     if failed == 0 and (done.code != 0 or passed == 0):
-        print(f"no test failed, but {passed} passed and the status is {done.code}")
+        say(f"no test failed, but {passed} passed and the status is {done.code}")
         failed = 1
     return Result(passed, failed)
 
@@ -164,7 +251,7 @@ def parse_cmocka(done: Done) -> Result:
 
 def fuzz() -> Result:
     """Run each fuzz target for a short time."""
-    jobs = f"-j{os.cpu_count() or 1}"
+    jobs = f"-j{CORES}"
     done = run(
         ["make", "--no-print-directory", "-k", jobs, "-C", "test/fuzz", "run"],
         environment={"SECONDS": FUZZ_SECONDS, "MAKEFLAGS": ""},
@@ -245,8 +332,11 @@ def parse_junit(done: Done, report: str) -> Result:
     """Count the tests of a JUnit report."""
     passed = failed = 0
     skipped = []
+    cases = []
     for case in ElementTree.fromstring(report).iter("testcase"):
         name = f"{case.get('classname')}::{case.get('name')}"
+        seconds = float(case.get("time", "0"))
+        cases.append((case.get("classname", ""), case.get("name", ""), seconds))
         skip = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None:
             failed += 1
@@ -256,6 +346,7 @@ def parse_junit(done: Done, report: str) -> Result:
             passed += 1
     result = counted(done, passed, failed)
     result.skipped = skipped
+    result.cases = cases
     return result
 
 
@@ -292,9 +383,7 @@ class Stage:
 
 def http(name: str, environment: dict[str, str]) -> Callable[[], Result]:
     """Make a stage of the HTTP suite for one nginx."""
-    return pytest(
-        name, "test/http", "-n", str(os.cpu_count() or 1), environment=environment
-    )
+    return pytest(name, "test/http", "-n", str(WORKERS), environment=environment)
 
 
 def apps(name: str, flavour: str) -> Callable[[], Result]:
@@ -302,7 +391,7 @@ def apps(name: str, flavour: str) -> Callable[[], Result]:
     return pytest(
         name,
         "test/apps",
-        *("-n", str(os.cpu_count() or 1), "--dist", "loadgroup"),
+        *("-n", str(WORKERS), "--dist", "loadgroup"),
         environment={"NGX_FLAVOUR": flavour},
     )
 
@@ -321,12 +410,16 @@ STAGES = [
     Stage("unit", unit, ("deps", "build")),
     Stage("lint", lint, ("deps", "venv")),
     Stage("tools", pytest("tools", "tools/tests"), ("deps", "venv", "build")),
-    Stage("oha", prepare(["tools/oha.sh"]), ("deps",)),
-    Stage("cli", pytest("cli", "cli"), ("deps", "venv", "oha")),
+    Stage("cli", pytest("cli", "cli"), ("deps", "venv")),
     Stage(
         "bench",
         pytest("bench", ".", "bench/tests"),
-        ("deps", "venv", "build", "oha"),
+        ("deps", "venv", "build"),
+    ),
+    # a load generator is compiled for this
+    Stage("build-oha", prepare(["tools/oha.sh"]), ("deps",), True),
+    Stage(
+        "oha", pytest("oha", "cli", "-m", "oha"), ("deps", "venv", "build-oha"), True
     ),
     Stage("gem", gem, ("deps", "build")),
     Stage("fuzz", fuzz, ("deps",)),
@@ -387,26 +480,93 @@ def chosen(names: list[str], stages: list[Stage]) -> list[Stage]:
     return [stage for stage in stages if stage.name in wanted]
 
 
-def run_stages(stages: list[Stage]) -> dict[str, Result]:
-    """Run stages and return what each counted; one that raises failed once."""
-    results: dict[str, Result] = {}
-    for stage in stages:
-        print(f"\n=== {stage.name} ===", flush=True)
-        start = time.monotonic()
-        lacking = [n for n in stage.needs if n in results and results[n].failed]
-        if lacking:
-            print(f"not run, for {', '.join(lacking)} failed")
+def run_stage(stage: Stage, results: dict[str, Result], live: bool) -> Result:
+    """Run a stage and return what it counted; one that raises failed once.
+
+    Args:
+        stage: what to run.
+        results: of those before it.
+        live: show what it prints as it comes, not when it has ended.
+    """
+    start = time.monotonic()
+    lacking = [n for n in stage.needs if n in results and results[n].failed]
+    log = RESULTS / f"{stage.name}.log"
+    if not live:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        say(f"--- {stage.name} begins")
+        output.file = log.open("wb")
+    say(f"\n=== {stage.name} ===")
+    if lacking:
+        say(f"not run, for {', '.join(lacking)} failed")
+        result = Result(failed=1)
+    else:
+        try:
+            result = stage.work()
+        except (StageFailed, OSError, ElementTree.ParseError) as error:
+            say(f"{stage.name}: {error}")
             result = Result(failed=1)
-        else:
-            try:
-                result = stage.work()
-            except (StageFailed, OSError, ElementTree.ParseError) as error:
-                print(f"{stage.name}: {error}")
-                result = Result(failed=1)
-        results[stage.name] = result
-        took = time.monotonic() - start
-        print(f"=== {stage.name}: {result} ({took:.0f} s)", flush=True)
-    return results
+    result.took = time.monotonic() - start
+    say(f"=== {stage.name}: {result} ({result.took:.0f} s)")
+    if output.file is not None:
+        output.file.close()
+        output.file = None
+        with showing:
+            output.write(log.read_bytes())
+    return result
+
+
+# held while what a stage has printed is shown
+showing = threading.Lock()
+
+
+def run_stages(stages: list[Stage], together: int = 1) -> dict[str, Result]:
+    """Run stages and return what each counted.
+
+    Args:
+        stages: what each needs stands before it, if it is there.
+        together: how many run at a time.
+    """
+    results: dict[str, Result] = {}
+    running: dict[Future[Result], str] = {}
+    left = list(stages)
+    with ThreadPoolExecutor(together) as pool:
+        try:
+            while left or running:
+                for stage in left[:]:
+                    ready = not {s.name for s in left} & set(stage.needs)
+                    if not ready or set(running.values()) & set(stage.needs):
+                        continue
+                    if len(running) == together:
+                        break
+                    left.remove(stage)
+                    known = dict(results)
+                    future = pool.submit(run_stage, stage, known, together == 1)
+                    running[future] = stage.name
+                done, _ = wait(running, return_when=FIRST_COMPLETED)
+                for future in done:
+                    results[running.pop(future)] = future.result()
+        except BaseException:
+            commands.end()
+            raise
+    return {stage.name: results[stage.name] for stage in stages}
+
+
+def slowest(results: dict[str, Result]) -> list[str]:
+    """Name the slowest files and cases, as far as their times are known."""
+    files: defaultdict[str, float] = defaultdict(float)
+    cases: defaultdict[str, float] = defaultdict(float)
+    for stage, result in results.items():
+        for file, name, seconds in result.cases:
+            files[f"{stage} {file}"] += seconds
+            cases[f"{stage} {file}::{name}"] += seconds
+    lines = []
+    for what, found in (("files", files), ("cases", cases)):
+        if found:
+            lines.append(f"slowest {what}:")
+        most = sorted(found.items(), key=itemgetter(1), reverse=True)
+        for name, seconds in most[:SLOWEST]:
+            lines.append(f"  {seconds:6.1f} s  {name}")
+    return lines
 
 
 def summary(results: dict[str, Result], ci: bool) -> tuple[str, bool]:
@@ -423,7 +583,8 @@ def summary(results: dict[str, Result], ci: bool) -> tuple[str, bool]:
     lines = []
     for name, result in results.items():
         if result.passed or result.failed or result.skipped:
-            lines.append(f"{name:12} {result}")
+            lines.append(f"{name:12} {result} ({result.took:.0f} s)")
+    lines += slowest(results)
     skipped = [f"{n}: {s}" for n, r in results.items() for s in r.skipped]
     if skipped:
         fate = ", which counts as failed here (CI)" if ci else ""
@@ -457,7 +618,9 @@ def main(names: list[str]) -> int:
     # every program that a test wants to interrupt
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGQUIT, signal.SIG_DFL)
-    text, good = summary(run_stages(stages), os.environ.get("CI") == "true")
+    # a stage that is asked for alone is one to look at
+    results = run_stages(stages, 1 if len(names) == 1 else TOGETHER)
+    text, good = summary(results, os.environ.get("CI") == "true")
     print(f"\n{text}")
     return 0 if good else 1
 

@@ -39,7 +39,7 @@ def node(name: str, core: int, files: Path) -> Single:
         core,
         argv=argv,
         configuration=lambda address, directory: (
-            f"// {' '.join(argv(address, directory))}\n// node.js:\n{app.read_text()}"
+            f"// {' '.join(argv(address, directory))}\n"
         ),
         complaints=lambda lines: [line for line in lines if line.strip()],
     )
@@ -72,12 +72,11 @@ def sinatra(name: str, core: int, files: Path) -> Single:
 
     def configuration(address: Address, directory: Path) -> str:
         return (
-            f"# BENCH_FILES={files} unicorn -E production -c server.conf config.ru\n"
+            f"# BENCH_FILES={files} unicorn -E production -c server.conf {app}\n"
             f"listen '{address.host}:{address.port}'\n"
             f"worker_processes {_UNICORN_WORKERS}\n"
             "preload_app true\n"
             f"working_directory '{directory}'\n"
-            + "".join(f"# {line}\n" for line in app.read_text().splitlines())
         )
 
     def argv(address: Address, directory: Path) -> list[str]:

@@ -146,8 +146,7 @@ def passenger(
 
 
 def _command(argv: list[str]) -> str:
-    app = (_APP / "config.ru").read_text()
-    return f"# {' '.join(argv)}\n# config.ru:\n{app}"
+    return f"# {' '.join(argv)}\n"
 
 
 def _complaints(lines: list[str]) -> list[str]:

@@ -40,8 +40,7 @@ def starman(name: str, core: int, workers: int, body: str) -> Single:
         ]
 
     def configuration(address: Address, directory: Path) -> str:
-        command = " ".join(argv(address, directory))
-        return f"# {command}\n# hello.psgi:\n{_APP.read_text()}"
+        return f"# {' '.join(argv(address, directory))}\n"
 
     return Single(
         name,

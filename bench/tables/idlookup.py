@@ -554,7 +554,7 @@ def _finding(setting: Setting, states: Sequence[_State], oha: Oha) -> Finding:
             *(_rate_table(rate, rows) for rate in RATES),
         ],
         bars=[
-            Row(s.entry.title, s.entry.role, s.highest.cpu_us, [s.highest.cpu_us])
+            Row(s.entry.title, s.entry.role, s.highest.cpu_us)
             for s in measured.values()
             if s.highest is not None
         ],
@@ -792,10 +792,6 @@ def _json(state: _State) -> dict[str, object]:
         "title": state.entry.title,
         "failure": state.failure,
         "first_response_ms": state.first_ms,
-        "runs": {
-            str(rate): [_run_json(run) for run in runs]
-            for rate, runs in state.runs.items()
-        },
         "highest": _run_json(state.highest) if state.highest else None,
     }
 

@@ -249,7 +249,7 @@ def _finding(
                 ],
             )
         ],
-        bars=[Row(name, "ours", size, []) for name, size in parts],
+        bars=[Row(name, "ours", size) for name, size in parts],
         axis="bytes of a record",
         line=None,
         data={

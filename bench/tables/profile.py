@@ -246,7 +246,7 @@ def _finding(
             )
         )
         bars = [
-            Row(part, "ours" if part.startswith("our") else "other", value, [])
+            Row(part, "ours" if part.startswith("our") else "other", value)
             for part, value in first.parts.items()
             if value >= 0.005
         ]
@@ -263,13 +263,6 @@ def _finding(
             name: {
                 "cpu_us_per_request": profile.cpu_us,
                 "samples": profile.samples,
-                "parts_us": profile.parts,
-                "functions_us": {
-                    f"{function} ({source.rpartition('/')[2]})": n
-                    / profile.leaves.total()
-                    * profile.cpu_us
-                    for (function, source), n in profile.leaves.most_common(60)
-                },
             }
             for name, profile in profiles.items()
         },

@@ -265,7 +265,7 @@ def _finding(
                 rate >= case.goal if case.goal else None,
             )
         )
-        bars.append(Row(case.title, "ours" if case.goal else "other", rate * 100, []))
+        bars.append(Row(case.title, "ours" if case.goal else "other", rate * 100))
         for when, counted in (("before", before), ("during", during)):
             rows.append(
                 [

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from bench.model import Comparison, Failure, Memory, Proof
-from bench.plots import Row
+from bench.plots import Chart, Row
 from bench.report import (
     Places,
     Record,
+    draw_kept,
     replace_section,
     summary,
     write,
@@ -65,9 +66,25 @@ def test_failed_contestant_is_named_and_not_averaged(tmp_path: Path) -> None:
     assert "not known: bad was not measured" in text
     tables = json.loads((places.results / "2030-01-02.json").read_text())["tables"]
     bad = tables["sample"]["contestants"]["bad"]
-    assert bad["cpu_us_per_request"] is None
     assert bad["failure"] == {"stage": "round 3", "reason": "status 500"}
-    assert len(bad["samples"]) == 3
+    assert "cpu_us_per_request" not in bad
+    assert tables["sample"]["chart"]["bars"] == ["good", "ours"]
+
+
+def test_summary_has_the_spread_of_the_rounds_and_not_each(tmp_path: Path) -> None:
+    places = _write(tmp_path)
+    tables = json.loads((places.results / "2030-01-02.json").read_text())["tables"]
+    good = tables["sample"]["contestants"]["good"]
+    assert good["rounds"] == 3
+    assert good["cpu_us_per_request"] == {
+        "median": 11,
+        "q1": 10.5,
+        "q3": 11.5,
+        "low": 10,
+        "high": 12,
+    }
+    assert good["memory"] == {"rss_kib": 5_000, "anonymous_kib": 1_234}
+    assert "samples" not in good
 
 
 def test_ratio_and_goal_are_shown(tmp_path: Path) -> None:
@@ -94,16 +111,60 @@ def test_configurations_of_an_earlier_run_are_gone(tmp_path: Path) -> None:
     assert [path.name for path in old.parent.iterdir()] == ["good.conf"]
 
 
-def test_plot_is_drawn_and_shown(tmp_path: Path) -> None:
+def test_same_configuration_is_kept_once(tmp_path: Path) -> None:
+    record = _record(tmp_path)
+    for name, port, body in (
+        ("good", 40001, "a"),
+        ("ours", 40002, "a"),
+        ("bad", 40003, "b"),
+    ):
+        record.outcomes[name].configuration = (
+            f"# Contestant {name}\nlisten 127.0.0.1:{port};\nreturn 200 {body};\n"
+            f"pid {tmp_path}/run-{name}/{name}/pid;\n"
+        )
+    places = Places(tmp_path / "results", tmp_path / "b.md", tmp_path)
+    write(record, places)
+    kept = places.results / "2030-01-02" / "sample"
+    assert "listen 127.0.0.1:40001;" in (kept / "good.conf").read_text()
+    same = "# the same as good.conf, but for names and ports\n"
+    assert (kept / "ours.conf").read_text() == same
+    assert "return 200 b;" in (kept / "bad.conf").read_text()
+
+
+def test_chart_is_drawn_and_shown(tmp_path: Path) -> None:
     places = _write(tmp_path)
     directory = places.document.with_suffix("")
     svg = (directory / "sample.svg").read_text()
-    assert svg.startswith("<?xml")
-    assert (directory / "sample.png").read_bytes().startswith(b"\x89PNG")
+    assert {path.name for path in directory.iterdir()} == {"sample.svg"}
     assert "![A sample](b/sample.svg)" in places.document.read_text()
     before = svg
     _write(tmp_path)
     assert (directory / "sample.svg").read_text() == before
+
+
+def test_charts_are_drawn_anew_from_the_summaries(tmp_path: Path) -> None:
+    places = replace(_write(tmp_path), repository=ROOT)
+    write_finding(_finding(), "2030-01-02", {}, places)
+    drawn = sorted(places.document.with_suffix("").iterdir())
+    assert [path.name for path in drawn] == ["sample.svg", "study.svg"]
+    before = [path.read_text() for path in drawn]
+    older = places.results / "2029-12-31.json"
+    summaries = json.loads((places.results / "2030-01-02.json").read_text())
+    summaries["tables"]["sample"]["title"] = "An older sample"
+    older.write_text(json.dumps(summaries))
+    for path in drawn:
+        path.unlink()
+    assert sorted(draw_kept(places)) == drawn
+    assert [path.read_text() for path in drawn] == before
+
+
+def test_charts_of_the_documentation_are_those_of_the_results(tmp_path: Path) -> None:
+    kept = Places(ROOT / "bench" / "results", tmp_path / "benchmarks.md", ROOT)
+    charts = ROOT / "docs" / "benchmarks"
+    drawn = draw_kept(kept)
+    assert {path.name for path in drawn} == {path.name for path in charts.iterdir()}
+    for path in drawn:
+        assert path.read_text() == (charts / path.name).read_text(), path.name
 
 
 def test_second_run_replaces_only_its_own_section(tmp_path: Path) -> None:
@@ -159,7 +220,7 @@ def _finding() -> Finding:
             Goal("info", "3"),
         ],
         tables=[(["what", "how many"], [["a", "1"]])],
-        bars=[Row("a", "ours", 97.0, [])],
+        bars=[Row("a", "ours", 97.0)],
         axis="%",
         line=95.0,
         data={"raw": {"a": 1}},
@@ -182,11 +243,14 @@ def test_finding_is_written_as_a_section(tmp_path: Path) -> None:
     assert "**Not measured:** b: no module" in text
     assert "2030-01-02. kernel: Linux 1." in text
     assert "![A study](b/study.svg)" in text
-    assert (places.document.with_suffix("") / "study.png").exists()
+    assert (places.document.with_suffix("") / "study.svg").exists()
     kept = places.results / "2030-01-02" / "study" / "study.conf"
     assert kept.read_text() == "root @REPOSITORY@;\n"
     tables = json.loads((places.results / "2030-01-02.json").read_text())["tables"]
     assert tables["study"]["raw"] == {"a": 1}
+    assert tables["study"]["tables"] == [
+        {"header": ["what", "how many"], "rows": [["a", "1"]]}
+    ]
     assert tables["study"]["goals"][1]["met"] is False
     assert "sample" in tables
 
@@ -215,11 +279,10 @@ def test_figures_that_cannot_be_compared_are_not_drawn(
 ) -> None:
     drawn: list[str] = []
 
-    def draw_bars(rows: list[Row], *_: object, **__: object) -> list[Path]:
-        drawn.extend(row.label for row in rows)
-        return []
+    def draw_file(chart: Chart, _: Path) -> None:
+        drawn.extend(row.label for row in chart.rows)
 
-    monkeypatch.setattr("bench.report.draw_bars", draw_bars)
+    monkeypatch.setattr("bench.report.draw_file", draw_file)
     record = _record(tmp_path)
     places = Places(tmp_path / "results", tmp_path / "b.md", tmp_path)
     write(replace(record, table=replace(record.table, unplotted=["ours"])), places)

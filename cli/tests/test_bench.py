@@ -1,6 +1,6 @@
 """bench: what oha is asked to do, and what its report means.
 
-A stand-in for oha writes what a test wants; where oha itself is there, it
+A stand-in for oha writes what a test wants; oha itself, with -m oha,
 measures a real server.
 """
 
@@ -372,6 +372,7 @@ def _real() -> str | None:
     return str(built) if built.exists() else shutil.which("oha")
 
 
+@pytest.mark.oha
 def test_real_oha_measures_a_real_server(server: str, listed: Path) -> None:
     program = _real()
     assert program is not None, "run tools/oha.sh"

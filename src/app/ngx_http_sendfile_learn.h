@@ -103,7 +103,10 @@ struct ngx_http_sendfile_learn_s {
     /* the stale answer's renewal is this request's */
     unsigned                        claimed:1;
 
-    /* a learned answer has been used */
+    /* there is a learned answer, be it old for this request */
+    unsigned                        found:1;
+
+    /* it has been used */
     unsigned                        used:1;
 
     /* the request has left the location */

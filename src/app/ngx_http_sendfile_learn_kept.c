@@ -60,6 +60,8 @@ ngx_http_sendfile_learn_find(ngx_http_request_t *r,
         return NGX_HTTP_SENDFILE_LEARNED_NONE;
     }
 
+    learn->found = 1;
+
     err = ngx_http_sendfile_learn_unpack(r, learned, &prefix);
 
     if (err) {
@@ -213,8 +215,9 @@ ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
 void
 ngx_http_sendfile_learn_forget(ngx_http_sendfile_learn_t *learn)
 {
-    if (learn->stale || learn->used) {
+    if (learn->found) {
         ngx_http_sendfile_zone_delete(learn->zone, &learn->name);
+        learn->found = 0;
         learn->stale = NULL;
         learn->claimed = 0;
     }

@@ -601,6 +601,18 @@ def test_purge_by_a_url_of_another(site: Site, web: Gateway) -> None:
 
 
 @pytest.mark.timeout(170)
+def test_revoked_where_it_was_purged_by_another_url(site: Site, web: Gateway) -> None:
+    """What one URL may no more be answered with, no other one may, once it is said."""
+    web.script = lambda request: sendfile(write(site), MINUTE)
+    nginx = start(site, f"http_sendfile_learn_key $uri; {SERVER}")
+    assert source(nginx, "/a?first") == "app"
+    # by now nothing is known for ?second, whose answer takes it from the first
+    purge_url(nginx, "http://localhost/a?second")
+    web.script = lambda request: Said(404, body=b"gone")
+    assert ask(nginx, "/a?second").response.status == 404
+    assert ask(nginx, "/a?first").response.status == 404
+
+
 def test_10000_arguments(site: Site, web: Gateway) -> None:
     """10,000 URLs of one path are 10,000 entries."""
     number = 10_000

@@ -7,6 +7,7 @@ they are: ``make test`` has installed both.
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -75,6 +76,15 @@ def test_second_build_does_nothing(tree: Path, module: Path) -> None:
     assert "is up to date" in done.stdout
     after = module.stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_build_says_how_each_file_is_compiled(tree: Path) -> None:
+    database = json.loads((tree / "build" / "compile_commands.json").read_text())
+    files = {Path(entry["file"]) for entry in database}
+    assert set((tree / "src").rglob("*.c")) <= files
+    entry = next(e for e in database if e["file"].endswith("/nsf_key.c"))
+    command = [*entry["arguments"], "-fsyntax-only"]
+    subprocess.run(command, cwd=entry["directory"], check=True)
 
 
 @pytest.mark.parametrize("name", ["ngx_http_sendfile_key.c", "pure/nsf.h"])

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -21,7 +25,7 @@ CMOCKA = """\
 JUNIT = """\
 <?xml version="1.0" encoding="utf-8"?>
 <testsuites><testsuite name="pytest" errors="1" failures="1" skipped="1" tests="5">
-<testcase classname="t" name="good" /><testcase classname="t" name="good2" />
+<testcase classname="t" name="good" time="0.25" /><testcase classname="t" name="good2" />
 <testcase classname="t" name="bad"><failure message="x">x</failure></testcase>
 <testcase classname="t" name="worse"><error message="x">x</error></testcase>
 <testcase classname="t" name="none"><skipped message="no tool">x</skipped></testcase>
@@ -87,6 +91,7 @@ def test_lint_without_its_last_line_counts_as_failed() -> None:
 def test_junit_is_counted() -> None:
     result = suite.parse_junit(Done(1, ""), JUNIT)
     assert result == Result(2, 2, ["t::none: no tool"])
+    assert result.cases[0] == ("t", "good", 0.25)
 
 
 @pytest.mark.parametrize("code", [None, 1, -11])
@@ -162,6 +167,81 @@ def test_a_failed_stage_does_not_stop_the_others() -> None:
     text, well = suite.summary(results, ci=False)
     assert text.splitlines()[-1] == "4 passed, 3 failed"
     assert not well
+
+
+def test_stages_that_need_nothing_of_each_other_run_at_a_time(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfdbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    monkeypatch.setattr(suite, "RESULTS", tmp_path)
+    both = threading.Barrier(2)
+
+    def meets() -> Result:
+        both.wait(20)
+        return suite.counted(suite.run(["echo", "in the log"]), 1, 0)
+
+    def alone() -> Result:
+        assert not both.n_waiting
+        return Result(2)
+
+    stages = [Stage("needed", good), Stage("a", meets, ("needed",))]
+    stages += [Stage("late", alone, ("a", "b")), Stage("b", meets, ("needed",))]
+    results = suite.run_stages(stages, together=2)
+    assert list(results) == ["needed", "a", "late", "b"]
+    assert [r.passed for r in results.values()] == [3, 1, 2, 1]
+    shown = capfdbinary.readouterr().out.decode()
+    for name in ("a", "b"):
+        whole = f"\n=== {name} ===\n$ echo in the log\nin the log\n=== {name}: 1 passed"
+        assert whole in shown
+        assert "in the log" in (tmp_path / f"{name}.log").read_text()
+
+
+def test_interrupted_suite_ends_its_commands(tmp_path: Path) -> None:
+    marks = [tmp_path / "a", tmp_path / "b"]
+    stages = "".join(
+        f"Stage({m.name!r}, lambda: suite.Result(suite.run(['sh', '-c', "
+        f"'echo $$ > {m}.new; mv {m}.new {m}; exec sleep 600']).code or 1)),"
+        for m in marks
+    )
+    text = (
+        "import pathlib, suite; from suite import Stage\n"
+        f"suite.RESULTS = pathlib.Path({str(tmp_path)!r})\n"
+        f"suite.run_stages([{stages} Stage('c', lambda: print('never'))], 2)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        cwd=Path(suite.__file__).parent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    ) as process:
+        deadline = time.monotonic() + 30
+        while not all(m.exists() for m in marks):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        said, _ = process.communicate(timeout=30)
+    assert process.returncode != 0
+    assert b"KeyboardInterrupt" in said
+    assert b"never" not in said
+    for mark in marks:
+        assert not Path("/proc", mark.read_text().strip()).exists()
+
+
+def test_slowest_files_and_cases_stand_before_the_last_line() -> None:
+    cases = [("t.test_a", f"c{n}", 1.0) for n in range(12)]
+    slow = Result(13, cases=[*cases, ("t.test_b", "slow", 3.5)])
+    text, _ = suite.summary({"http": slow, "unit": Result(1)}, ci=False)
+    lines = text.splitlines()
+    assert lines[-1] == "14 passed, 0 failed"
+    files = lines.index("slowest files:")
+    assert lines[files + 1 : files + 3] == [
+        "    12.0 s  http t.test_a",
+        "     3.5 s  http t.test_b",
+    ]
+    found = lines.index("slowest cases:")
+    assert lines[found + 1] == "     3.5 s  http t.test_b::slow"
+    assert len(lines[found:]) == 1 + suite.SLOWEST + 1
 
 
 def test_skips_fail_only_in_ci() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.005
+LATE_SECONDS = 0.1 if os.environ.get("NGX_FLAVOUR") == "asan" else 0.05
 
 
 def wait_until(
@@ -33,6 +35,17 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s in vain for {what}")
         time.sleep(POLL_SECONDS)
+
+
+def lateness() -> float:
+    """Return how many seconds after its time something may happen, at its best.
+
+    Where others want the processors, too, it is the more, by as many as there
+    are for each processor.
+    """
+    load, _, _, tasks, _ = Path("/proc/loadavg").read_text().split()
+    wanting = max(float(load), float(tasks.partition("/")[0]))
+    return LATE_SECONDS * max(1.0, wanting / (os.cpu_count() or 1))
 
 
 def has_stopped(pid: int) -> bool:

@@ -120,7 +120,13 @@ class Application:
         """Answer a request, and note it."""
         at = time.monotonic()
         number, forged = self._number(request)
-        sent = self.world.sent[number]
+        sent = self.world.sent.get(number)
+        if sent is None:
+            self.world.trouble.append(
+                f"{self.role} was asked for what no client has sent:"
+                f" {request.method} {request.target} {request.headers}"
+            )
+            return Said(404)
         routes, _ = self.world.configs[-1]
         # other locations, and guides that set it, pass such a header on
         if forged and self.role != "auth" and routes[sent.route].guide is None:

@@ -72,10 +72,9 @@ class Version:
 
 def content(path: str, number: int, size: int) -> bytes:
     """Return bytes that say on every line which file and version they are."""
-    line = len(f"{path} v{number} 000000\n")
-    count = size // line + 1
-    text = "".join(f"{path} v{number} {n:06}\n" for n in range(count))
-    return text.encode()[:size]
+    start = f"{path} v{number} "
+    count = size // len(f"{start}000000\n") + 1
+    return "".join([f"{start}{n:06}\n" for n in range(count)]).encode()[:size]
 
 
 @dataclass

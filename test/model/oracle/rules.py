@@ -162,6 +162,9 @@ class Model:
         self.ages = ages
         self.kinds: dict[str, int] = {}
         self._by_route: dict[str, list[Sent]] = {}
+        # each is asked of a request by all that were near it
+        self._routes: dict[int, list[Route]] = {}
+        self._keys_of: dict[tuple[int, str], list[str]] = {}
         for sent in world.sent.values():
             self._by_route.setdefault(sent.route, []).append(sent)
 
@@ -181,7 +184,10 @@ class Model:
 
     def routes(self, sent: Sent) -> list[Route]:
         """Return what may have been configured while a request was under way."""
-        found = []
+        found = self._routes.get(sent.number)
+        if found is not None:
+            return found
+        found = self._routes[sent.number] = []
         configs = self.world.configs
         for n, (routes, span) in enumerate(configs):
             until = configs[n + 1][1].end if n + 1 < len(configs) else float("inf")
@@ -701,6 +707,13 @@ class Model:
         return "refused"
 
     def _keys(self, sent: Sent, lookup: Lookup) -> list[str]:
+        """Return the keys that a request may ask a store for."""
+        of = sent.number, lookup.key
+        if of not in self._keys_of:
+            self._keys_of[of] = self._make_keys(sent, lookup)
+        return self._keys_of[of]
+
+    def _make_keys(self, sent: Sent, lookup: Lookup) -> list[str]:
         route = self.world.configs[0][0][sent.route]
         if route.guide is not None:
             return [k for k in route.guide.keys if self._fits(route.guide, k, sent)]

@@ -40,6 +40,9 @@ ENOUGH = 10_000
 # requests of a case
 EACH = 300
 
+# cases at a time for each core: a case waits for most of its time
+WORKERS = 6
+
 
 @dataclass(frozen=True)
 class Task:
@@ -93,7 +96,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--requests", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--case", type=int, default=None)
-    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
+    parser.add_argument("--workers", type=int, default=WORKERS * (os.cpu_count() or 1))
     parser.add_argument("--kinds", default="")
     parser.add_argument("--first", action="store_true")
     options = parser.parse_args(arguments)

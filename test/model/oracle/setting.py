@@ -7,6 +7,7 @@ learned for, which store is asked, and how long what is old may be served.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from .world import Who
 DEFAULT_KEY = "$scheme://$http_host$request_uri"
 
 
+@functools.cache
 def accepted(header: str) -> str:
     """Return what $sendfile_accept_encoding is for an Accept-Encoding."""
     found = {}
@@ -30,6 +32,7 @@ def accepted(header: str) -> str:
     return ""
 
 
+@functools.lru_cache(4096)
 def expand(template: str, who: Who, target: str) -> str:
     """Return the value of a string with variables of the request."""
     uri, mark, args = target.partition("?")
