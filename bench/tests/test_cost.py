@@ -11,6 +11,7 @@ import pytest
 
 from bench import counts
 from bench.contestants.nginx import DEBIAN, NginxProgram
+from bench.model import ContestantError
 from bench.tables import Setting, cost
 from bench.tables.cost import FIRST, THEN, TOLERANCE, Way
 from bench.tests.fakes import CORES, ROOT
@@ -32,7 +33,7 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Way]
 def measure(way: Way, directory: Path) -> float:
     assert way.missing is None
     directory.mkdir()
-    return counts.instructions(way.task, directory, FIRST, THEN)
+    return counts.steady(way.task, directory, FIRST, THEN)
 
 
 def test_each_way_is_kept(ways: Mapping[str, Way]) -> None:
@@ -62,7 +63,7 @@ def test_a_wrong_answer_is_no_measurement(
 ) -> None:
     way = ways["static"]
     wrong = counts.Task(way.task.nginx, way.task.program, ["/files/none"])
-    with pytest.raises(counts.ContestantError, match="/files/none: 404"):
+    with pytest.raises(ContestantError, match="/files/none: 404"):
         counts.calls(wrong, tmp_path, 2, 2)
 
 
