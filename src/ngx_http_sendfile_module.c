@@ -13,6 +13,10 @@
 
 #include "ngx_http_sendfile.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_conf.h"
+#include "ngx_http_sendfile_location.h"
+#include "ngx_http_sendfile_lookup.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_json.h"
@@ -30,6 +34,8 @@ static ngx_int_t ngx_http_sendfile_create_block(ngx_conf_t *cf,
     ngx_str_t *block);
 static ngx_int_t ngx_http_sendfile_add_location(ngx_conf_t *cf,
     ngx_array_t *locations, ngx_http_sendfile_loc_conf_t *slcf);
+static void ngx_http_sendfile_merge_places(
+    ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
 static void ngx_http_sendfile_merge_fallback(
     ngx_http_sendfile_loc_conf_t *prev, ngx_http_sendfile_loc_conf_t *conf);
 static char *ngx_http_sendfile_timeout(ngx_conf_t *cf, void *post,
@@ -302,53 +308,6 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
 }
 
 
-ngx_int_t
-ngx_http_sendfile_add_handler(ngx_conf_t *cf, ngx_uint_t phase,
-    ngx_http_handler_pt handler)
-{
-    ngx_http_handler_pt        *h;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    h = ngx_array_push(&cmcf->phases[phase].handlers);
-    if (h == NULL) {
-        return NGX_ERROR;
-    }
-
-    *h = handler;
-
-    return NGX_OK;
-}
-
-
-ngx_int_t
-ngx_http_sendfile_add_last_handler(ngx_conf_t *cf, ngx_uint_t phase,
-    ngx_http_handler_pt handler)
-{
-    ngx_array_t                *handlers;
-    ngx_http_handler_pt        *h;
-    ngx_http_core_main_conf_t  *cmcf;
-
-    cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
-
-    handlers = &cmcf->phases[phase].handlers;
-
-    if (ngx_array_push(handlers) == NULL) {
-        return NGX_ERROR;
-    }
-
-    h = handlers->elts;
-
-    ngx_memmove(h + 1, h,
-                (handlers->nelts - 1) * sizeof(ngx_http_handler_pt));
-
-    *h = handler;
-
-    return NGX_OK;
-}
-
-
 static void *
 ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
 {
@@ -407,12 +366,16 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
         return NULL;
     }
 
+    slcf->places = ngx_pcalloc(cf->pool, sizeof(ngx_http_sendfile_places_t));
+    if (slcf->places == NULL) {
+        return NULL;
+    }
+
     /*
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, cache_scope, learn_vary, learn_blocked, where,
-     *     has_prefix, has_root, warned, the places
+     *     fallback_code, cache_scope, learn_vary, learn_blocked, where
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -461,36 +424,8 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
     conf->here = (conf->enable == NGX_CONF_UNSET)
                  ? (clcf->noname && prev->here) : (ngx_uint_t) conf->enable;
 
-    if (conf->enable == NGX_CONF_UNSET) {
-        conf->enable_place = prev->enable_place;
-    }
-
-    if (conf->prefix == NGX_CONF_UNSET_PTR) {
-        conf->prefix_place = prev->prefix_place;
-    }
-
     if (conf->key == NGX_CONF_UNSET_PTR) {
         conf->key_has_id = prev->key_has_id;
-    }
-
-    if (conf->cache_body == NGX_CONF_UNSET_SIZE) {
-        conf->cache_body_place = prev->cache_body_place;
-    }
-
-    if (conf->fallback_on == NGX_CONF_UNSET_UINT) {
-        conf->fallback_on_place = prev->fallback_on_place;
-    }
-
-    if (conf->accept == NGX_CONF_UNSET_UINT) {
-        conf->accept_place = prev->accept_place;
-    }
-
-    if (conf->allow == NGX_CONF_UNSET_PTR) {
-        conf->allow_place = prev->allow_place;
-    }
-
-    if (conf->learn == NGX_CONF_UNSET) {
-        conf->learn_place = prev->learn_place;
     }
 
     if (conf->learn_key == NGX_CONF_UNSET_PTR) {
@@ -498,6 +433,7 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
         conf->learn_blocked = clcf->noname;
     }
 
+    ngx_http_sendfile_merge_places(prev, conf);
     ngx_http_sendfile_merge_fallback(prev, conf);
 
     ngx_conf_merge_value(conf->enable, prev->enable, 0);
@@ -634,6 +570,47 @@ ngx_http_sendfile_add_location(ngx_conf_t *cf, ngx_array_t *locations,
 }
 
 
+/* before the rest is merged: a place is inherited with its directive */
+
+static void
+ngx_http_sendfile_merge_places(ngx_http_sendfile_loc_conf_t *prev,
+    ngx_http_sendfile_loc_conf_t *conf)
+{
+    ngx_http_sendfile_places_t  *from, *to;
+
+    from = prev->places;
+    to = conf->places;
+
+    if (conf->enable == NGX_CONF_UNSET) {
+        to->enable = from->enable;
+    }
+
+    if (conf->prefix == NGX_CONF_UNSET_PTR) {
+        to->prefix = from->prefix;
+    }
+
+    if (conf->fallback == NGX_CONF_UNSET_UINT) {
+        to->fallback = from->fallback;
+    }
+
+    if (conf->fallback_on == NGX_CONF_UNSET_UINT) {
+        to->fallback_on = from->fallback_on;
+    }
+
+    if (conf->cache_body == NGX_CONF_UNSET_SIZE) {
+        to->cache_body = from->cache_body;
+    }
+
+    if (conf->accept == NGX_CONF_UNSET_UINT) {
+        to->accept = from->accept;
+    }
+
+    if (conf->learn == NGX_CONF_UNSET) {
+        to->learn = from->learn;
+    }
+}
+
+
 /* an unset fallback stays so: it depends on the location's handler */
 
 static void
@@ -648,7 +625,6 @@ ngx_http_sendfile_merge_fallback(ngx_http_sendfile_loc_conf_t *prev,
     conf->fallback_to = prev->fallback_to;
     conf->fallback_code = prev->fallback_code;
     conf->fallback_has_args = prev->fallback_has_args;
-    conf->fallback_place = prev->fallback_place;
 }
 
 

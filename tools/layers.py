@@ -1,9 +1,13 @@
-"""Check who includes whom in src/, and who names whose types.
+"""Check who includes and calls whom in src/, and who names whose types.
 
-usage: layers.py [--root DIRECTORY]
+usage: layers.py [--root DIRECTORY] [--list]
 
 The rules are the tables below. Prints path:line: message; exit status 1 if
-there was any.
+there was any. The table of includes has no circle, every include is in it, and
+a layer calls only what its includes lead to: so there is no circle of calls.
+
+--list prints the layers, whom each of them includes or calls, and how many
+there are of both.
 """
 
 from __future__ import annotations
@@ -15,95 +19,49 @@ from pathlib import Path
 
 from csource import Problem, c_files, code_only
 
-# A file's layer: the first pattern that matches its path below src/. {p} is
-# the prefix that every file outside of pure/ has.
+# A file's layer is its folder, but for the files named here: the first pattern
+# that matches its path below src/. {p} is the prefix that every file outside
+# of pure/ has.
 PREFIX = "ngx_http_sendfile"
 LAYERS: list[tuple[str, str]] = [
-    (r"pure/nsf\w*\.[ch]", "pure"),
-    (r"store/{p}_store\.h", "store interface"),
-    (r"store/{p}_fault\.[ch]", "store fault"),
-    (r"store/{p}_\w+\.[ch]", "store"),
-    (r"net/{p}_pool\.[ch]", "net pool"),
-    (r"net/{p}_conn(ect)?\.[ch]", "net conn"),
-    (r"net/{p}_server\.[ch]", "net server"),
-    (r"deliver/{p}_\w+\.[ch]", "deliver"),
-    (r"cache/{p}_generations\.[ch]", "cache generations"),
-    (r"cache/{p}_zone\.[ch]", "cache zone"),
-    (r"cache/{p}_ident\.[ch]", "cache ident"),
-    (r"cache/{p}_body\.[ch]", "cache body"),
-    (r"cache/{p}_descriptor\.[ch]", "cache descriptor"),
-    (r"cache/{p}_\w+\.[ch]", "cache"),
-    (r"app/{p}_upstream_hook\.[ch]", "app hook"),
-    (r"app/{p}_\w+\.[ch]", "app"),
-    (r"mruby/{p}_\w+\.[ch]", "mruby"),
     (r"{p}\.h", "umbrella"),
     (r"{p}_api\.h", "api"),
     (r"{p}_compat\.h", "compat"),
-    (r"{p}_(accept_conf|block|cache_conf|check|conf)\.[ch]", "conf"),
-    (r"{p}_filter_module\.[ch]", "filter"),
-    (r"{p}_handler\.[ch]", "handler"),
-    (r"{p}_key\.[ch]", "key"),
-    (r"{p}_lookup\.[ch]", "lookup"),
     (r"{p}_module\.c", "module"),
-    (r"{p}_stats(_x)?\.[ch]", "stats"),
-    (r"{p}_status\.[ch]", "status"),
-    (r"{p}_value\.[ch]", "value"),
-    (r"{p}_variables\.[ch]", "variables"),
+    (r"request/{p}_(ctx|key)\.[ch]", "context"),
+    (r"store/{p}_store\.h", "store interface"),
+    (r"store/{p}_lookup\.[ch]", "lookup"),
+    (r"app/{p}_upstream_hook\.[ch]", "upstream hook"),
+    (r"pure/nsf\w*\.[ch]", "pure"),
+    (r"(conf|request|store|net|cache|deliver|app|mruby)/{p}_\w+\.[ch]", r"\1"),
 ]
 
 # Whose headers a layer may include, besides its own. The umbrella holds the
-# configuration and the context of a request: what knows it knows HTTP.
-LEAVES = {"compat", "pure", "stats"}
-HTTP = LEAVES | {"umbrella"}
+# configuration, the context is a request's: what knows them knows HTTP.
+LEAVES = {"compat", "pure"}
 MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
-    "stats": set(),
-    "umbrella": LEAVES | {"lookup", "cache zone", "api"},
-    "api": {"pure", "store interface"},
-    "module": HTTP | {"conf", "handler", "app", "status", "variables"},
-    "conf": HTTP | {"deliver", "store", "store interface"},
-    "handler": HTTP | {"key", "cache", "lookup", "value", "deliver"},
-    "key": HTTP,
-    "value": HTTP,
-    "filter": HTTP | {"app"},
-    "variables": HTTP,
-    "status": HTTP | {"cache generations"},
-    "lookup": LEAVES | {"store interface"},
     "store interface": {"pure"},
-    "store fault": set(),
-    "store": LEAVES | {"store interface", "store fault", "net pool"},
-    "net pool": LEAVES | {"net conn", "net server"},
-    "net conn": LEAVES | {"net server", "store interface"},
-    "net server": LEAVES,
-    "deliver": HTTP | {"cache body", "cache descriptor"},
-    "cache": HTTP | {"cache zone"},
-    "cache body": {"pure", "cache zone", "cache ident"},
-    "cache descriptor": {"pure", "cache zone", "cache ident"},
-    "cache ident": set(),
-    "cache zone": {"pure", "cache generations"},
-    "cache generations": set(),
-    "app hook": {"compat"},
-    "app": HTTP | {"app hook", "cache zone", "value", "cache", "deliver"},
+    "lookup": {"store interface"},
+    "net": {"pure", "store interface"},
+    "store": {"pure", "store interface", "net"},
+    "cache": {"pure"},
+    "api": {"pure", "store interface"},
+    "umbrella": {"pure", "api", "cache"},
+    "context": {"pure", "umbrella", "lookup"},
+    "conf": LEAVES | {"umbrella", "store"},
+    "deliver": LEAVES | {"context", "cache"},
+    "upstream hook": {"compat"},
+    "app": LEAVES | {"context", "conf", "deliver", "upstream hook"},
+    "request": LEAVES | {"context", "cache", "deliver", "app"},
+    "module": LEAVES | {"umbrella", "lookup", "conf", "request", "app"},
     # a module of its own: what it knows of the first is that one's API
-    "mruby": {"pure", "compat", "api"},
+    "mruby": {"compat", "api"},
 }
 
 # Layers that may not know HTTP, not even nginx's.
-WITHOUT_HTTP = {
-    "store interface",
-    "store fault",
-    "store",
-    "lookup",
-    "net pool",
-    "net conn",
-    "net server",
-    "cache body",
-    "cache descriptor",
-    "cache ident",
-    "cache zone",
-    "cache generations",
-}
+WITHOUT_HTTP = {"store interface", "lookup", "store", "net", "cache"}
 
 # What a layer's code may not name: pattern, and why.
 FORBIDDEN: list[tuple[set[str], str, str]] = [
@@ -114,7 +72,7 @@ FORBIDDEN: list[tuple[set[str], str, str]] = [
         "this layer knows nothing of HTTP requests",
     ),
     (
-        {"net pool", "net conn", "net server"},
+        {"net"},
         r"\bnsf_(disposition|inflate|json|key|marshal|mc|rails|record|target)\w*",
         "the network layer knows no codec, it calls back",
     ),
@@ -124,7 +82,7 @@ FORBIDDEN: list[tuple[set[str], str, str]] = [
         "delivery takes a target and knows no store",
     ),
     (
-        set(MAY_INCLUDE) - {"app hook"},
+        set(MAY_INCLUDE) - {"upstream hook"},
         r"\bheaders_in_hash\b",
         "app/ngx_http_sendfile_upstream_hook.c owns this hash",
     ),
@@ -140,17 +98,68 @@ INCLUDE = re.compile(
     r'^[ \t]*#[ \t]*include[ \t]*(?:<([^>\n]+)>|"([^"\n]+)")', re.MULTILINE
 )
 
+# A function that other files may call: nginx's style has its name at the
+# beginning of a line, below its type.
+DEFINITION = re.compile(
+    rf"^(?!static\b)\w[^;{{}}()=#\n]*\n((?:{PREFIX}|nsf)_\w+)\([^;{{}}]*\)\n\{{",
+    re.MULTILINE,
+)
+NAME = re.compile(rf"\b(?:{PREFIX}|nsf)_\w+")
+MACRO = re.compile(r"^[ \t]*#[ \t]*define(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
+
+
+def circle_of(arrows: dict[str, set[str]]) -> list[str]:
+    """Return the nodes of a circle, the first one again at the end, or none.
+
+    Args:
+        arrows: from each node to others.
+    """
+    done: set[str] = set()
+
+    def walk(path: list[str]) -> list[str]:
+        for node in sorted(arrows.get(path[-1], ())):
+            if node in path:
+                return [*path[path.index(node) :], node]
+            if node not in done and (found := walk([*path, node])):
+                return found
+        done.add(path[-1])
+        return []
+
+    for node in sorted(arrows):
+        if node not in done and (found := walk([node])):
+            return found
+    return []
+
+
+def reach(arrows: dict[str, set[str]], start: str) -> set[str]:
+    """Return the nodes that arrows lead to from ``start``."""
+    found: set[str] = set()
+    todo = {start}
+    while todo:
+        todo = set().union(*(arrows[node] for node in todo)) - found
+        found |= todo
+    return found
+
 
 def layer_of(path: str) -> str | None:
     """Return the layer of a path below src/, None if no pattern has it."""
     for pattern, layer in LAYERS:
-        if re.fullmatch(pattern.replace("{p}", PREFIX), path):
-            return layer
+        match = re.fullmatch(pattern.replace("{p}", PREFIX), path)
+        if match:
+            return match.expand(layer)
     return None
 
 
 def _line(text: str, offset: int) -> int:
     return text.count("\n", 0, offset) + 1
+
+
+def _only(pattern: re.Pattern[str], text: str) -> str:
+    """Replace by spaces what a pattern does not match, but for line ends."""
+    kept = [" " if c != "\n" else c for c in text]
+    for match in pattern.finditer(text):
+        kept[match.start() : match.end()] = match.group()
+    return "".join(kept)
 
 
 class Checker:
@@ -168,12 +177,24 @@ class Checker:
         }
         self.by_name: dict[str, str] = {}
         self.problems: list[Problem] = []
+        # layers that include or call others
+        self.arrows: dict[str, set[str]] = {}
+        self.functions = {
+            name: path
+            for path, text in self.texts.items()
+            if path.endswith(".c")
+            for name in DEFINITION.findall(code_only(text))
+        }
 
     def _add(self, path: str, line: int, message: str) -> None:
         self.problems.append(Problem(f"src/{path}", line, message))
 
     def check(self) -> list[Problem]:
         """Return the problems, in the order of files and lines."""
+        circle = circle_of(MAY_INCLUDE)
+        if circle:
+            message = f"a circle of layers: {' -> '.join(circle)}"
+            self.problems.append(Problem("tools/layers.py", 1, message))
         for path in self.texts:
             name = Path(path).name
             if name in self.by_name:
@@ -184,7 +205,9 @@ class Checker:
             if layer is None:
                 self._add(path, 1, "belongs to no layer: add it to tools/layers.py")
                 continue
+            self.arrows.setdefault(layer, set())
             self._check_includes(path, layer, text)
+            self._check_calls(path, layer, text)
             self._check_words(path, layer, text)
         return sorted(self.problems)
 
@@ -208,9 +231,30 @@ class Checker:
             self._add(path, line, f'"{header}" is not in src/')
             return
         other = layer_of(target)
-        if other is None or other == layer or other in MAY_INCLUDE[layer]:
+        if other is None or other == layer:
             return
-        self._add(path, line, f"{layer} may not include {other} ({header})")
+        self.arrows[layer].add(other)
+        if other not in MAY_INCLUDE[layer]:
+            self._add(path, line, f"{layer} may not include {other} ({header})")
+
+    def _check_calls(self, path: str, layer: str, text: str) -> None:
+        code = code_only(text)
+        if path.endswith(".h"):
+            # its functions are declared here, its macros call some
+            code = _only(MACRO, code)
+        may_call = reach(MAY_INCLUDE, layer)
+        for match in NAME.finditer(code):
+            target = self.functions.get(match.group())
+            other = target and layer_of(target)
+            if other is None or other == layer:
+                continue
+            self.arrows[layer].add(other)
+            if other not in may_call:
+                self._add(
+                    path,
+                    _line(code, match.start()),
+                    f"{layer} may not call {other} ({match.group()})",
+                )
 
     def _check_words(self, path: str, layer: str, text: str) -> None:
         code = re.sub(
@@ -241,11 +285,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--root", type=Path, default=Path(__file__).resolve().parents[1]
     )
+    parser.add_argument("--list", action="store_true")
     options = parser.parse_args(arguments)
 
-    problems = Checker(options.root.resolve()).check()
+    checker = Checker(options.root.resolve())
+    problems = checker.check()
     for problem in problems:
         print(problem)
+    if options.list:
+        for layer, others in sorted(checker.arrows.items()):
+            print(f"{layer}: {', '.join(sorted(others)) or '-'}")
+        arrows = sum(len(others) for others in checker.arrows.values())
+        print(f"{len(checker.arrows)} layers, {arrows} arrows")
     return 1 if problems else 0
 
 

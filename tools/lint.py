@@ -94,7 +94,7 @@ def _has_shell_line(path: Path) -> bool:
 def checks() -> Iterator[Check]:
     """Give all checkers, the quick ones first."""
     yield Check("C style", [PYTHON, "tools/cstyle.py"])
-    yield Check("include directions", [PYTHON, "tools/layers.py"])
+    yield Check("layers", [PYTHON, "tools/layers.py"])
     yield Check("ruff format", [str(BIN / "ruff"), "format", "--check", "."])
     yield Check("ruff check", [str(BIN / "ruff"), "check", "."])
     yield Check("shellcheck", ["shellcheck", "-x", *shell_scripts()])

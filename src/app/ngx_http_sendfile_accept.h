@@ -14,7 +14,7 @@
 #define _NGX_HTTP_SENDFILE_ACCEPT_H_INCLUDED_
 
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 
 
 /*
@@ -31,27 +31,6 @@
 ngx_int_t ngx_http_sendfile_accept_init(ngx_conf_t *cf);
 
 ngx_int_t ngx_http_sendfile_accept_hooks(ngx_conf_t *cf);
-
-/*
- * In postconfiguration: one more for a server, with the server's own
- * configuration, but without its rewrite rules, which have been run.
- */
-
-ngx_int_t ngx_http_sendfile_add_named_location(ngx_conf_t *cf,
-    ngx_http_core_srv_conf_t *cscf, ngx_str_t *name);
-
-/*
- * Nobody but nginx on our behalf has a way to these: an error as if there were
- * none, in nginx's words.
- */
-
-ngx_int_t ngx_http_sendfile_no_location(ngx_http_request_t *r);
-
-/* a location once more; *clcf is what it may be changed in */
-
-void **ngx_http_sendfile_copy_location(ngx_pool_t *pool, void **loc_conf,
-    ngx_http_core_loc_conf_t **clcf);
-
 
 /* how nginx knows, by u->headers_in.x_accel_redirect, what we have found */
 

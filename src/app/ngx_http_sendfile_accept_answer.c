@@ -198,7 +198,10 @@ ngx_http_sendfile_answer_go(ngx_http_request_t *r, ngx_str_t *to)
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx == NULL || ctx->answer == NULL || !ctx->answer->pending) {
+    if (ctx == NULL
+        || ctx->answer == NULL
+        || ctx->answer->state != NGX_HTTP_SENDFILE_ANSWER_PENDING)
+    {
         return;
     }
 
@@ -226,8 +229,11 @@ ngx_http_sendfile_answer_decide(ngx_http_request_t *r,
     u = r->upstream;
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->answer) {
-        ctx->answer->pending = 0;
+    if (ctx
+        && ctx->answer
+        && ctx->answer->state == NGX_HTTP_SENDFILE_ANSWER_PENDING)
+    {
+        ctx->answer->state = NGX_HTTP_SENDFILE_ANSWER_DROPPED;
     }
 
     ngx_http_sendfile_answer_lines(u, slcf->accept, &file, &redirect);
@@ -358,6 +364,8 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
         ctx->answer = answer;
     }
 
+    answer->state = NGX_HTTP_SENDFILE_ANSWER_PENDING;
+
     /* the location itself, and not one that stands in for it */
 
     answer->loc_conf = (ctx->learn && r->loc_conf == ctx->learn->stand_in)
@@ -366,7 +374,6 @@ ngx_http_sendfile_answer_follow(ngx_http_request_t *r, ngx_table_elt_t *line)
     answer->redirect = r->upstream->headers_in.x_accel_redirect;
     answer->uri_changes = 0;
     answer->keepalive = r->keepalive;
-    answer->pending = 1;
 
     return ngx_http_sendfile_answer_cached(r);
 }

@@ -4,7 +4,7 @@
  *
  * Answers of an application that it lets us use again:
  *
- *     learn.c           before the application is asked: is its answer known?
+ *     learn_use.c       before the application is asked: is its answer known?
  *     learn_key.c       what an answer is for, and where it was learned
  *     learn_kept.c      answers in the cache: find, keep, forget, claim
  *     learn_answer.c    what it answers, and whether that may be kept
@@ -15,7 +15,7 @@
 #define _NGX_HTTP_SENDFILE_LEARN_H_INCLUDED_
 
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 
 
 typedef enum {
@@ -60,12 +60,26 @@ typedef enum {
 } ngx_http_sendfile_learn_e;
 
 
+/* what has become of it */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_LEARN_NONE = 0,
+
+    /* a learned answer has been used */
+    NGX_HTTP_SENDFILE_LEARN_USED,
+
+    /* the application has named a file, and nginx goes there */
+    NGX_HTTP_SENDFILE_LEARN_FOLLOWED
+} ngx_http_sendfile_learn_fate_e;
+
+
 /* of one request, in its pool */
 
 struct ngx_http_sendfile_learn_s {
     ngx_http_request_t             *request;
     ngx_http_sendfile_zone_t       *zone;
     ngx_http_sendfile_learn_e       kind;
+    ngx_http_sendfile_learn_fate_e  fate;
 
     /* what the answer is kept by, and what it is for */
     nsf_shard_key_t                 name;
@@ -106,14 +120,8 @@ struct ngx_http_sendfile_learn_s {
     /* there is a learned answer, be it old for this request */
     unsigned                        found:1;
 
-    /* it has been used */
-    unsigned                        used:1;
-
     /* the request has left the location */
     unsigned                        left:1;
-
-    /* the application has named a file, and nginx goes there */
-    unsigned                        followed:1;
 
     /* the answer is not to be used stale */
     unsigned                        revalidate:1;

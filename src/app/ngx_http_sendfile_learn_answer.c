@@ -69,12 +69,14 @@ ngx_http_sendfile_learn_answer(ngx_http_request_t *r,
 
     learn = ctx->learn;
 
-    if (learn->followed || r->upstream != learn->upstream) {
+    if (learn->fate == NGX_HTTP_SENDFILE_LEARN_FOLLOWED
+        || r->upstream != learn->upstream)
+    {
         learn->refusal = "answer behind a redirect";
         return;
     }
 
-    learn->followed = 1;
+    learn->fate = NGX_HTTP_SENDFILE_LEARN_FOLLOWED;
     learn->refusal = refusal;
 
     if (learn->refusal == NULL) {
@@ -316,10 +318,10 @@ ngx_http_sendfile_learn_settle(ngx_http_request_t *r,
     if (learn->kind == NGX_HTTP_SENDFILE_LEARN_UNSAFE) {
         ngx_http_sendfile_learn_unsafe(r, learn);
 
-    } else if (learn->used) {
+    } else if (learn->fate == NGX_HTTP_SENDFILE_LEARN_USED) {
         ngx_http_sendfile_learn_used(r, ctx, delivered);
 
-    } else if (learn->followed) {
+    } else if (learn->fate == NGX_HTTP_SENDFILE_LEARN_FOLLOWED) {
         ngx_http_sendfile_learn_followed(r, ctx, delivered);
 
     } else {
@@ -368,7 +370,9 @@ ngx_http_sendfile_learn_followed(ngx_http_request_t *r,
 
     sent = delivered && ngx_http_sendfile_learn_sent(r);
 
-    if (learn->refusal == NULL && ctx->answer->looked_up) {
+    if (learn->refusal == NULL
+        && ctx->answer->state == NGX_HTTP_SENDFILE_ANSWER_LOOKED_UP)
+    {
         learn->refusal = "redirect to another ID";
     }
 
@@ -498,7 +502,9 @@ ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
 {
     /* why there is no file is more to the point */
 
-    if (ctx->outcome.failure && ctx->learn->followed) {
+    if (ctx->outcome.failure
+        && ctx->learn->fate == NGX_HTTP_SENDFILE_LEARN_FOLLOWED)
+    {
         return;
     }
 

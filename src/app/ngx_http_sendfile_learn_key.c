@@ -198,7 +198,7 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
 
     ngx_http_sendfile_id(r, id);
 
-    if (!ctx->looked_up) {
+    if (ctx->lookups == 0) {
         ctx->id = *id;
     }
 
@@ -210,7 +210,7 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
 
     if (rc == NGX_OK && nsf_key_check(key.data, key.len) == NULL) {
 
-        if (!ctx->looked_up) {
+        if (ctx->lookups == 0) {
             ctx->key = key;
         }
 

@@ -10,7 +10,7 @@
 #define _NGX_HTTP_SENDFILE_DELIVER_H_INCLUDED_
 
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 
 
 /*

@@ -122,7 +122,7 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     }
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->delivered = 1;
+    ctx->delivery = NGX_HTTP_SENDFILE_DELIVERED;
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
 
     rc = ngx_http_discard_request_body(r);
@@ -283,7 +283,9 @@ ngx_http_sendfile_direct_read(ngx_http_request_t *r,
 {
     /* at its second request: the first has brought the record only */
 
-    if (!ctx->cached || content->size > (off_t) slcf->cache_body) {
+    if (!ngx_http_sendfile_outcome_known(&ctx->outcome)
+        || content->size > (off_t) slcf->cache_body)
+    {
         return NGX_OK;
     }
 
@@ -316,7 +318,10 @@ ngx_http_sendfile_direct_file(ngx_http_request_t *r,
 
     /* at its second request: as with bodies, a scan keeps nothing */
 
-    if (ctx->cached && slcf->cache && slcf->cache_check) {
+    if (ngx_http_sendfile_outcome_known(&ctx->outcome)
+        && slcf->cache
+        && slcf->cache_check)
+    {
         return ngx_http_sendfile_direct_kept(r, ctx, slcf, content);
     }
 

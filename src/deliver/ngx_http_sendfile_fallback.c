@@ -254,7 +254,7 @@ ngx_http_sendfile_fallback_args(ngx_http_request_t *r, ngx_str_t *args)
 static void
 ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx)
 {
-    ngx_str_set(&ctx->outcome.source, "app");
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_APP;
     ctx->fallen = 1;
 }
 

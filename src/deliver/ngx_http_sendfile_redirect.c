@@ -56,8 +56,7 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     args = r->args;
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->delivered = 1;
-    ctx->redirecting = 1;
+    ctx->delivery = NGX_HTTP_SENDFILE_REDIRECTING;
 
     (void) ngx_http_internal_redirect(r, &uri, &args);
     ngx_http_finalize_request(r, NGX_DONE);

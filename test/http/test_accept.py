@@ -58,7 +58,7 @@ def test_file(site: Site, app: Gateway, header: str) -> None:
 
 
 @pytest.mark.parametrize("spelling", ["x-sendfile", "X-SENDFILE", "X-SendFile"])
-def test_spelling(site: Site, app: Gateway, spelling: str) -> None:
+def test_name_of_a_header_has_no_case(site: Site, app: Gateway, spelling: str) -> None:
     """The name of a header has no case, in an answer or in the configuration."""
     path = write(site)
     app.answers["/a"] = Said(headers=[(spelling, str(path))])

@@ -240,7 +240,9 @@ def test_log_injection(site: Site, app: Gateway) -> None:
     assert len(said) == len(values)
 
 
-def test_strace(site: Site, web: Gateway, canary: Path) -> None:
+def test_kernel_opens_nothing_outside_the_root(
+    site: Site, web: Gateway, canary: Path
+) -> None:
     """The kernel's word: nothing outside the root is opened for X-Sendfile."""
     paths = list(paths_of_headers(site, canary))[:600]
     lines: list[Lines] = [[("X-Sendfile", path)] for path in paths]

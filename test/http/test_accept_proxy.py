@@ -75,7 +75,9 @@ def fill(nginx: Nginx, key: str = "1") -> None:
 @pytest.mark.parametrize(
     "header", ["X-Sendfile", "X-LIGHTTPD-send-file", "X-Accel-Redirect"]
 )
-def test_cache(site: Site, app: Gateway, header: str) -> None:
+def test_answer_from_the_proxy_cache_has_its_file_sent(
+    site: Site, app: Gateway, header: str
+) -> None:
     """A cached answer has the file sent, too, with its headers."""
     path = str(write(site))
     value = f"/files/{NAME}" if header == "X-Accel-Redirect" else path

@@ -30,7 +30,7 @@ def test_hit(site: Site, delivery: str) -> None:
     assert nginx.logged("/file/297887").status == "HIT"
 
 
-def test_head(site: Site, delivery: str) -> None:
+def test_head_has_the_headers_of_get_and_no_body(site: Site, delivery: str) -> None:
     """HEAD has the headers of GET and no body."""
     site.add(297887, size=1234)
     nginx = site.start(FILE)

@@ -642,7 +642,7 @@ def test_one_look_for_each_check(site: Site) -> None:
 
 
 @pytest.mark.parametrize("size", [100 * 1024 + 1, 150_000, 3_000_000])
-def test_too_large(site: Site, size: int) -> None:
+def test_larger_than_cache_body_is_the_file_itself(site: Site, size: int) -> None:
     """A file that is larger than cache_body is always the file itself."""
     site.add(1, size=size)
     path = site.files.path("aa/1.dat")

@@ -175,7 +175,9 @@ def test_first_request_keeps_nothing(site: Site) -> None:
     ],
     ids=["no cache", "no check", "directio", "from memory"],
 )
-def test_not_kept(site: Site, server: str) -> None:
+def test_no_descriptor_is_kept_where_the_path_is_looked_at(
+    site: Site, server: str
+) -> None:
     """Where the path is looked at each time, or memory or O_DIRECT is used."""
     server = server.replace(f"{CACHE} http_sendfile_cache off;", "")
     nginx = start(site, server)

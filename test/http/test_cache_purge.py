@@ -666,7 +666,7 @@ def test_http2(site: Site) -> None:
         assert client.delete("/status/cache/%20").status_code == 400
 
 
-def test_answer(site: Site) -> None:
+def test_answer_is_the_same_json_for_all(site: Site) -> None:
     """It is the same JSON for all, whether or not there was anything."""
     nginx = site.start(FILE + STATUS, http=ZONE)
     for path in ("cache/7", "cache/nosuch", "cache?url=http://localhost/a", "cache"):

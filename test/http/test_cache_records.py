@@ -677,7 +677,7 @@ def wait_for_gets(fake: Fake, number: int) -> None:
     wait_until(lambda: len(fake.asked()) >= number, what=f"{number} keys asked for")
 
 
-def test_updating(
+def test_one_asks_while_the_others_have_the_old_record(
     site: Site, fake: Fake, delivery: str, sent: list[Connection]
 ) -> None:
     """One request asks, the others have the old record at once."""

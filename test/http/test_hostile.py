@@ -766,7 +766,7 @@ def test_no_files(site: Site) -> None:
         assert reasons[1].startswith(("not a regular file", "cannot open file (6: "))
 
 
-def test_devices(site: Site) -> None:
+def test_devices_are_refused(site: Site) -> None:
     """Devices are refused, with /dev as the root."""
     names = ["null", "zero", "full", "tty", "urandom", "ptmx"]
     for n, name in enumerate(names):

@@ -199,7 +199,9 @@ KEPT = {
 
 @BUFFERED
 @pytest.mark.parametrize("case", KEPT.values(), ids=KEPT)
-def test_kept(old: Old, case: Case, buffering: str) -> None:
+def test_connection_is_kept_after_a_whole_answer(
+    old: Old, case: Case, buffering: str
+) -> None:
     """The backend says keep-alive, and its answer ends where it says."""
     old.answers(case.answer)
     nginx = old.start(buffered(buffering))
@@ -354,7 +356,7 @@ NOT_KEPT = {
 
 @BUFFERED
 @pytest.mark.parametrize("case", NOT_KEPT.values(), ids=NOT_KEPT)
-def test_not_kept(old: Old, case: Case, buffering: str) -> None:
+def test_connection_is_not_kept_otherwise(old: Old, case: Case, buffering: str) -> None:
     """The connection cannot, or must not, be used again."""
     old.answers(case.answer)
     nginx = old.start(buffered(buffering))

@@ -73,7 +73,9 @@ HEADERS = [
 @pytest.mark.parametrize(
     "header", ["X-Sendfile", "X-LIGHTTPD-send-file", "X-Accel-Redirect"]
 )
-def test_learned(site: Site, app: Gateway, header: str) -> None:
+def test_second_answer_is_the_first_and_nobody_is_asked(
+    site: Site, app: Gateway, header: str
+) -> None:
     """The second answer is the first one, and the application is not asked."""
     app.answers["/a"] = Said(headers=[*HEADERS, named(site, header), MINUTE])
     nginx = start(site)

@@ -73,7 +73,7 @@ def test_uri_and_query_string(site: Site, web: Gateway) -> None:
         assert answer.response.body == body, uri
 
 
-def test_hosts(site: Site, web: Gateway) -> None:
+def test_each_host_has_an_answer_of_its_own(site: Site, web: Gateway) -> None:
     """Each Host has an answer of its own, of one server and of two."""
     web.script = by_request(site)
     passes = web.passes()

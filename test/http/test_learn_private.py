@@ -664,7 +664,7 @@ def ask_all(
 
 
 @pytest.mark.timeout(300)
-def test_20000_cases(site: Site) -> None:
+def test_nobody_gets_what_only_another_may_see(site: Site) -> None:
     """User B never receives what only user A may see."""
     seed = int(os.environ.get("NGX_SEED", random.SystemRandom().getrandbits(32)))
     print(f"NGX_SEED={seed} repeats this")

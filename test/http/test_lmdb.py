@@ -957,7 +957,9 @@ def test_empty_database(site: Site) -> None:
     ],
     ids=["empty", "nul", "binary", "4097", "64k", "64k+1", "1m", "json64k"],
 )
-def test_values(site: Site, value: bytes, reason: str) -> None:
+def test_any_value_is_read_whole_and_judged(
+    site: Site, value: bytes, reason: str
+) -> None:
     """Any value is read whole, and judged."""
     site.store.put(1, value)
     nginx = start(site, lookup())

@@ -195,7 +195,7 @@ def test_no_lookup_without_a_key(asite: Site) -> None:
     assert keys(nginx, "get") == ["a:5"]
 
 
-def test_head(asite: Site, delivery: str) -> None:
+def test_head_waits_as_get_does(asite: Site, delivery: str) -> None:
     """HEAD waits as GET does, and has no body."""
     nginx = asite.start(slow("delay=50,value=aa/%.dat") + slow("never", name="never"))
     with nginx.connect() as connection:

@@ -50,7 +50,9 @@ def test_hit(site: Site, memcached: Memcached, delivery: str) -> None:
     assert memcached.accepted() == 1
 
 
-def test_miss(site: Site, memcached: Memcached, delivery: str) -> None:
+def test_miss_is_a_404_or_goes_to_the_application(
+    site: Site, memcached: Memcached, delivery: str
+) -> None:
     """A key that memcached does not have is a 404, or goes to the application."""
     add(site, memcached, 1)
     nginx = site.start(
@@ -120,7 +122,9 @@ def test_invalid_record(site: Site, memcached: Memcached, delivery: str) -> None
     assert f'key "0" in {memcached.url}: invalid record: ' in line
 
 
-def test_nine_lines(site: Site, servers: Servers) -> None:
+def test_smallest_configuration_with_memcached_serves(
+    site: Site, servers: Servers
+) -> None:
     """The shortest useful configuration works, with a memcached where it is expected.
 
     Only the port, the name of the root and the log are the test's.

@@ -687,7 +687,9 @@ def test_idle_connections_are_no_waiting_clients(site: Site, fake: Fake) -> None
     assert fake.accepted == 2
 
 
-def test_debug_log(site: Site, servers: Servers, memcached: Memcached) -> None:
+def test_everything_can_be_logged_at_level_debug(
+    site: Site, servers: Servers, memcached: Memcached
+) -> None:
     """Everything that is logged at the level debug can be logged."""
     site.variables["LOG_LEVEL"] = "debug"
     ids = add_many(site, memcached, range(10))

@@ -641,7 +641,9 @@ ABSENT_REASONS = {
 
 
 @pytest.mark.parametrize("what", ABSENT)
-def test_absent(site: Site, servers: Servers, what: str, delivery: str) -> None:
+def test_nobody_there_is_an_error_or_the_fallback(
+    site: Site, servers: Servers, what: str, delivery: str
+) -> None:
     """Nobody there: 502 at once, 504 when connecting takes too long; or the fallback."""
     url = absent(servers, what)
     nginx = site.start(

@@ -699,7 +699,9 @@ GOOD = "memcached://127.0.0.1:11211"
         (f"server {GOOD};\n timeout 1s 2s;", "timeout 1s", ["timeout"]),
     ],
 )
-def test_bad_block(site: Site, body: str, where: str, words: list[str]) -> None:
+def test_wrong_block_is_refused_with_its_line(
+    site: Site, body: str, where: str, words: list[str]
+) -> None:
     """nginx -t says what is wrong in a block, and in which line."""
     found = check(site, f"http_sendfile_store ids {{\n {body}\n }}")
     found.assert_fails(where, *words)

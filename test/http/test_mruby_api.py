@@ -743,7 +743,7 @@ def test_injection_from_the_client(ruby: Site) -> None:
 # Utils
 
 
-def test_utils(ruby: Site) -> None:
+def test_utils_encode_and_decode_percent(ruby: Site) -> None:
     """Percent-encoding."""
     code = "Nginx::Utils.escape('a b/\u00fc~-._Z')"
     assert value(ruby, code) == '"a%20b%2F%C3%BC~-._Z"'

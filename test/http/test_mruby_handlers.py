@@ -567,7 +567,7 @@ def test_each_worker_has_a_vm(ruby: Site) -> None:
         assert counts == list(range(1, len(counts) + 1))
 
 
-def test_reload(ruby: Site) -> None:
+def test_reload_brings_new_scripts_and_new_vms(ruby: Site) -> None:
     """New workers have new scripts and new VMs."""
     nginx = ruby.start(content("$n = ($n || 0) + 1; Nginx.rputs $n"))
     assert [nginx.get("/ruby").body for _ in range(2)] == [b"1", b"2"]

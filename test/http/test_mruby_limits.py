@@ -647,7 +647,7 @@ def test_new_vm_runs_init_again(ruby: Site) -> None:
     assert nginx.workers() == pids
 
 
-def test_exception(ruby: Site) -> None:
+def test_exception_is_a_500_and_one_line(ruby: Site) -> None:
     """500 and one line: class, message, backtrace with file and line."""
     code = '\ndef deeper\n  raise ArgumentError, "no\\nway"\nend\ndeeper\n'
     nginx = ruby.start(content(code) + WELL)

@@ -731,7 +731,7 @@ def test_readmes_have_the_same_parts() -> None:
 def test_make_targets_exist() -> None:
     """What the documentation calls by make is in the Makefile."""
     makefile = (REPOSITORY / "Makefile").read_text()
-    phony = re.search(r"^\.PHONY:((?:.|\\\n)*)$", makefile, re.MULTILINE)
+    phony = re.search(r"^\.PHONY:((?:\\\n|.)*)$", makefile, re.MULTILINE)
     assert phony
     targets = set(phony[1].replace("\\\n", " ").split())
     for path in documents():
@@ -876,7 +876,7 @@ def test_variables_are_documented() -> None:
 
 def test_statuses_are_documented() -> None:
     """The values of $sendfile_status are those of the table."""
-    text = (SOURCE / "ngx_http_sendfile_variables.c").read_text()
+    text = (SOURCE / "request" / "ngx_http_sendfile_variables.c").read_text()
     table = re.search(r"status_names\[\] = \{(.*?)\}", text, re.DOTALL)
     assert table
     section = sections(DIRECTIVES, 3)["$sendfile_status"]
@@ -918,7 +918,9 @@ def found_in_source(*patterns: str) -> list[str]:
     """Return the strings of the module, but for src/pure, that patterns find."""
     found = [
         literal(string)
-        for _, text in sources("*.c", "store/*.c", "deliver/*.c", "app/*.c")
+        for _, text in sources(
+            "*.c", "conf/*.c", "request/*.c", "store/*.c", "deliver/*.c", "app/*.c"
+        )
         for pattern in patterns
         for string in re.findall(pattern, text)
     ]

@@ -146,7 +146,7 @@ URIS = [
 ]
 
 
-def test_urls(site: Site) -> None:
+def test_purge_of_a_url_takes_its_answers_and_no_others(site: Site) -> None:
     """What was learned for a URL, whatever bytes it has, and for no other."""
     app = use_gateway(site)
     path = site.files.write_id("aa/7.dat", 7)

@@ -87,7 +87,7 @@ def test_hit_of_a_record(site: Site, delivery: str) -> None:
     assert nginx.logged("/file/297887").target == "写真/a b%.dat"
 
 
-def test_miss(site: Site, delivery: str) -> None:
+def test_miss_has_its_reason(site: Site, delivery: str) -> None:
     """MISS, with the reason."""
     nginx = site.start(FILE)
     assert nginx.get("/file/1").status == 404

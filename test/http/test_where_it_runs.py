@@ -262,7 +262,7 @@ def test_one_location_with_fastcgi(site: Site, delivery: str) -> None:
     assert nginx.errors("error")[-1].count("connect() failed")
 
 
-def test_nine_lines(site: Site) -> None:
+def test_smallest_whole_configuration_serves(site: Site) -> None:
     """The smallest whole configuration: /files has `off` and is not internal."""
     site.store.put(297887, "297887")
     site.html.write_id("files/297887", 297887)

@@ -87,9 +87,9 @@ def test_build_says_how_each_file_is_compiled(tree: Path) -> None:
     subprocess.run(command, cwd=entry["directory"], check=True)
 
 
-@pytest.mark.parametrize("name", ["ngx_http_sendfile_key.c", "pure/nsf.h"])
+@pytest.mark.parametrize("name", ["request/ngx_http_sendfile_key.c", "pure/nsf.h"])
 def test_changed_file_is_built_anew(tree: Path, name: str) -> None:
-    objects = tree / "build" / "obj" / "module" / "addon" / "src"
+    objects = tree / "build" / "obj" / "module" / "addon" / "request"
     old = (objects / "ngx_http_sendfile_key.o").stat().st_mtime_ns
     with (tree / "src" / name).open("a") as file:
         file.write("\n/* changed */\n")

@@ -14,7 +14,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_generations.h"
 #include "nsf_key.h"

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_request.h"
 #include "nsf_encoding.h"
 
 
@@ -78,6 +78,17 @@ static ngx_str_t  ngx_http_sendfile_status_names[] = {
     ngx_string("ERROR"),
     ngx_string("TIMEOUT"),
     ngx_string("INVALID")
+};
+
+
+/* in the order of ngx_http_sendfile_source_e; a store has the name it has */
+
+static ngx_str_t  ngx_http_sendfile_source_names[] = {
+    ngx_string("-"),
+    ngx_null_string,
+    ngx_string("cache"),
+    ngx_string("learned"),
+    ngx_string("app")
 };
 
 
@@ -196,18 +207,19 @@ static ngx_int_t
 ngx_http_sendfile_variable_source(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_str_t                 source;
-    ngx_http_sendfile_ctx_t  *ctx;
+    ngx_http_sendfile_ctx_t     *ctx;
+    ngx_http_sendfile_source_e   source;
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->outcome.source.len) {
-        return ngx_http_sendfile_variable_set(v, &ctx->outcome.source);
+    source = ctx ? ctx->outcome.source : NGX_HTTP_SENDFILE_SOURCE_NONE;
+
+    if (source == NGX_HTTP_SENDFILE_SOURCE_STORE) {
+        return ngx_http_sendfile_variable_set(v, &ctx->store->type->scheme);
     }
 
-    ngx_str_set(&source, "-");
-
-    return ngx_http_sendfile_variable_set(v, &source);
+    return ngx_http_sendfile_variable_set(v,
+                                      &ngx_http_sendfile_source_names[source]);
 }
 
 

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 
 
 static ngx_int_t ngx_http_sendfile_conf_create(ngx_conf_t *cf,
@@ -123,7 +123,7 @@ ngx_http_sendfile_conf_enable(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    ngx_http_sendfile_conf_place(cf, &slcf->enable_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->enable);
 
     return ngx_conf_set_flag_slot(cf, cmd, conf);
 }
@@ -228,7 +228,7 @@ ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return "is duplicate";
     }
 
-    if (slcf->has_root) {
+    if (slcf->places->has_root) {
         return "and \"http_sendfile_root\" are on one level: keep one of them";
     }
 
@@ -265,9 +265,9 @@ ngx_http_sendfile_conf_prefix(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    slcf->has_prefix = 1;
+    slcf->places->has_prefix = 1;
     slcf->deliver = NGX_HTTP_SENDFILE_REDIRECT;
-    ngx_http_sendfile_conf_place(cf, &slcf->prefix_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->prefix);
 
     return NGX_CONF_OK;
 }
@@ -293,7 +293,7 @@ ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_OK;
     }
 
-    if (slcf->has_prefix) {
+    if (slcf->places->has_prefix) {
         return "and \"http_sendfile_prefix\" are on one level: "
                "keep one of them";
     }
@@ -327,7 +327,7 @@ ngx_http_sendfile_conf_root(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         return NGX_CONF_ERROR;
     }
 
-    slcf->has_root = 1;
+    slcf->places->has_root = 1;
     slcf->deliver = NGX_HTTP_SENDFILE_DIRECT;
 
     return NGX_CONF_OK;
@@ -348,7 +348,7 @@ ngx_http_sendfile_conf_fallback(ngx_conf_t *cf, ngx_command_t *cmd,
 
     value = cf->args->elts;
 
-    ngx_http_sendfile_conf_place(cf, &slcf->fallback_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->fallback);
 
     if (ngx_strcmp(value[1].data, "off") == 0) {
         slcf->fallback = NGX_HTTP_SENDFILE_FALLBACK_OFF;
@@ -413,7 +413,7 @@ ngx_http_sendfile_conf_fallback_on(ngx_conf_t *cf, ngx_command_t *cmd,
         return NGX_CONF_ERROR;
     }
 
-    ngx_http_sendfile_conf_place(cf, &slcf->fallback_on_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->fallback_on);
 
     return NGX_CONF_OK;
 }

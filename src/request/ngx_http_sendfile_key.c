@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 #include "nsf_key.h"
 
 

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 
 
 static ngx_int_t ngx_http_sendfile_check_accept_allow(ngx_conf_t *cf,
@@ -72,7 +72,7 @@ ngx_http_sendfile_conf_accept(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     }
 
     slcf->accept = accept;
-    ngx_http_sendfile_conf_place(cf, &slcf->accept_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->accept);
 
     return NGX_CONF_OK;
 }
@@ -122,8 +122,6 @@ ngx_http_sendfile_conf_allow(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
         if (slcf->allow == NULL) {
             return NGX_CONF_ERROR;
         }
-
-        ngx_http_sendfile_conf_place(cf, &slcf->allow_place);
     }
 
     dir = ngx_array_push(slcf->allow);
@@ -143,7 +141,7 @@ ngx_http_sendfile_conf_learn(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    ngx_http_sendfile_conf_place(cf, &slcf->learn_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->learn);
 
     return ngx_conf_set_flag_slot(cf, cmd, conf);
 }
@@ -338,12 +336,12 @@ ngx_http_sendfile_check_learn_blocked(ngx_conf_t *cf,
     ngx_http_sendfile_enabled_t  *e;
 
     e = smcf->accepting.elts;
-    place = &e[i].conf->learn_place;
+    place = &e[i].conf->places->learn;
 
     for (j = 0; j < i; j++) {
         if (e[j].conf->learn
             && e[j].conf->learn_blocked
-            && ngx_http_sendfile_same_place(&e[j].conf->learn_place, place))
+            && ngx_http_sendfile_same_place(&e[j].conf->places->learn, place))
         {
             return;
         }
@@ -366,7 +364,7 @@ ngx_http_sendfile_check_accept_allow(ngx_conf_t *cf,
     ngx_http_sendfile_loc_conf_t  *slcf;
 
     slcf = e->conf;
-    place = &slcf->accept_place;
+    place = &slcf->places->accept;
 
     if (slcf->allow || !(slcf->accept & NGX_HTTP_SENDFILE_ACCEPT_FILES)) {
         return NGX_OK;
@@ -397,8 +395,8 @@ ngx_http_sendfile_check_learn_works(ngx_http_sendfile_main_conf_t *smcf,
         if (other[i].conf->learn
             && other[i].conf->cache
             && other[i].conf->accept
-            && ngx_http_sendfile_same_place(&other[i].conf->learn_place,
-                                            &e->conf->learn_place))
+            && ngx_http_sendfile_same_place(&other[i].conf->places->learn,
+                                            &e->conf->places->learn))
         {
             return 1;
         }
@@ -414,7 +412,7 @@ ngx_http_sendfile_check_learn(ngx_conf_t *cf,
 {
     ngx_http_sendfile_place_t  *place;
 
-    place = &slcf->learn_place;
+    place = &slcf->places->learn;
 
     if (slcf->accept == 0) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
@@ -451,8 +449,8 @@ ngx_http_sendfile_check_accept_said(ngx_http_sendfile_main_conf_t *smcf,
     for (i = 0; i < smcf->accepting.nelts; i++) {
         if (other[i].conf->accept
             && other[i].conf->allow
-            && ngx_http_sendfile_same_place(&other[i].conf->accept_place,
-                                            &e->conf->accept_place))
+            && ngx_http_sendfile_same_place(&other[i].conf->places->accept,
+                                            &e->conf->places->accept))
         {
             return 1;
         }

@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_ctx.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_learn.h"
@@ -135,7 +135,7 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         }
 
         if (ctx->learn
-            && ctx->learn->used
+            && ctx->learn->fate == NGX_HTTP_SENDFILE_LEARN_USED
             && ngx_http_sendfile_add_age(r, ctx->learn->age) != NGX_OK)
         {
             return NGX_ERROR;

@@ -11,7 +11,7 @@
 #include <ngx_http.h>
 #include <ngx_md5.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 #include "ngx_http_sendfile_memcached.h"
 
 

@@ -14,6 +14,7 @@
 #include "ngx_http_sendfile_learn.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_deliver.h"
+#include "ngx_http_sendfile_location.h"
 
 
 static ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);
@@ -100,7 +101,11 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
 
     /* a file is on its way already: this location is a part of that */
 
-    if (ctx && (ctx->learn || ctx->delivered || ctx->answer)) {
+    if (ctx
+        && (ctx->learn
+            || ctx->delivery != NGX_HTTP_SENDFILE_NOT_DELIVERED
+            || ctx->answer))
+    {
         return NGX_DECLINED;
     }
 
@@ -114,8 +119,8 @@ ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
         ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
 
-    if (ctx->outcome.source.len == 0) {
-        ngx_str_set(&ctx->outcome.source, "app");
+    if (ctx->outcome.source == NGX_HTTP_SENDFILE_SOURCE_NONE) {
+        ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_APP;
     }
 
     rc = ngx_http_sendfile_learn_create(r, ctx, slcf);
@@ -399,11 +404,11 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
 
     ngx_http_sendfile_outcome_reset(outcome);
 
-    ngx_str_set(&outcome->source, "learned");
+    outcome->source = NGX_HTTP_SENDFILE_SOURCE_LEARNED;
     outcome->status = status;
     outcome->target = learned->target;
 
-    ctx->learn->used = 1;
+    ctx->learn->fate = NGX_HTTP_SENDFILE_LEARN_USED;
     ctx->learn->age = ngx_max(0, ngx_time() - learned->born);
 
     if (learned->kind == NGX_HTTP_SENDFILE_LEARNED_FILE) {
@@ -422,9 +427,8 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
     *outcome = before;
 
     ngx_str_null(&ctx->root);
-    ctx->cached = 0;
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->learn->used = 0;
+    ctx->learn->fate = NGX_HTTP_SENDFILE_LEARN_NONE;
 
     return NGX_DECLINED;
 }
@@ -453,7 +457,6 @@ ngx_http_sendfile_learn_file(ngx_http_request_t *r,
         {
             ctx->root.data = (u_char *) dir[i].data;
             ctx->root.len = dir[i].len;
-            ctx->cached = 1;
 
             return ngx_http_sendfile_direct(r, ctx, slcf);
         }
@@ -487,8 +490,7 @@ ngx_http_sendfile_learn_redirect(ngx_http_request_t *r,
     ngx_memcpy(uri.data + 1, learned->target.path.data, uri.len - 1);
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
-    ctx->delivered = 1;
-    ctx->redirecting = 1;
+    ctx->delivery = NGX_HTTP_SENDFILE_REDIRECTING;
 
     (void) ngx_http_internal_redirect(r, &uri, &learned->base);
     ngx_http_finalize_request(r, NGX_DONE);
@@ -537,7 +539,7 @@ ngx_http_sendfile_learn_failed(ngx_http_request_t *r)
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
     if (learn->stale == NULL
-        || learn->followed
+        || learn->fate == NGX_HTTP_SENDFILE_LEARN_FOLLOWED
         || ngx_http_sendfile_ctx_old(ctx, learn->zone->generations,
                                      learn->stale->value.generation))
     {

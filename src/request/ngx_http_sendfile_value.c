@@ -10,10 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
-
-
-static void *ngx_http_sendfile_palloc(void *ctx, size_t size);
+#include "ngx_http_sendfile_request.h"
 
 
 const char *
@@ -41,19 +38,4 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     }
 
     return reason;
-}
-
-
-void
-ngx_http_sendfile_pool(nsf_pool_t *np, ngx_pool_t *pool)
-{
-    np->alloc = ngx_http_sendfile_palloc;
-    np->ctx = pool;
-}
-
-
-static void *
-ngx_http_sendfile_palloc(void *ctx, size_t size)
-{
-    return ngx_palloc(ctx, size);
 }

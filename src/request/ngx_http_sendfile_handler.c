@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_record.h"
 #include "nsf_key.h"
@@ -21,8 +21,6 @@ static ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static void ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_loop(ngx_http_request_t *r,
@@ -54,7 +52,6 @@ static ngx_int_t ngx_http_sendfile_answer_failed(ngx_http_request_t *r,
 static void ngx_http_sendfile_answered(ngx_http_sendfile_waiter_t *w,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_abort(void *data);
-static void ngx_http_sendfile_mark(void *data);
 
 
 ngx_int_t
@@ -102,7 +99,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
 
             ctx->id = id;
             ctx->key = key;
-            ctx->looked_up = 1;
+            ctx->lookups = 1;
         }
     }
 
@@ -127,56 +124,12 @@ ngx_http_sendfile_redirected(ngx_http_request_t *r)
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
-    if (ctx && ctx->redirecting) {
-        ctx->redirecting = 0;
+    if (ctx && ctx->delivery == NGX_HTTP_SENDFILE_REDIRECTING) {
+        ctx->delivery = NGX_HTTP_SENDFILE_DELIVERED;
         ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
     }
 
     return NGX_DECLINED;
-}
-
-
-ngx_http_sendfile_ctx_t *
-ngx_http_sendfile_get_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t       *cln;
-    ngx_http_sendfile_ctx_t  *ctx;
-
-    ctx = ngx_http_get_module_ctx(r, ngx_http_sendfile_module);
-
-    if (ctx || !(r->internal || r->filter_finalize)) {
-        return ctx;
-    }
-
-    /*
-     * A redirect, or a filter that has answered instead, has cleared the
-     * contexts.  The pool is the main request's.
-     */
-
-    for (cln = r->pool->cleanup; cln; cln = cln->next) {
-
-        if (cln->handler == ngx_http_sendfile_mark) {
-            ctx = cln->data;
-
-            if (ctx->request == r) {
-                ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
-                return ctx;
-            }
-        }
-    }
-
-    return NULL;
-}
-
-
-void
-ngx_http_sendfile_fail(ngx_http_sendfile_ctx_t *ctx, ngx_uint_t failure,
-    ngx_uint_t code, const char *reason)
-{
-    ctx->state = NGX_HTTP_SENDFILE_FAILED;
-    ctx->outcome.failure = failure;
-    ctx->outcome.code = code;
-    ctx->outcome.reason = reason;
 }
 
 
@@ -230,15 +183,14 @@ ngx_http_sendfile_cached(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     switch (ngx_http_sendfile_record_get(r, ctx, slcf, &target, &generation)) {
 
     case NGX_HTTP_SENDFILE_RECORD_FRESH:
-        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
         ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_HIT;
         ctx->state = NGX_HTTP_SENDFILE_FOUND;
         ctx->outcome.target = target;
-        ctx->cached = 1;
         return NGX_OK;
 
     case NGX_HTTP_SENDFILE_RECORD_NEGATIVE:
-        ngx_str_set(&ctx->outcome.source, "cache");
+        ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
         ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_NEGATIVE;
         ngx_http_sendfile_fail(ctx, NGX_HTTP_SENDFILE_ON_MISS,
                                NGX_HTTP_NOT_FOUND, "not in store");
@@ -280,7 +232,7 @@ ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
 {
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ngx_str_set(&ctx->outcome.source, "cache");
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_CACHE;
     ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_STALE;
     ctx->outcome.target = *ctx->stale;
     ctx->state = NGX_HTTP_SENDFILE_FOUND;
@@ -318,7 +270,7 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
             return rc;
         }
 
-        if (ctx->cached
+        if (ngx_http_sendfile_outcome_known(&ctx->outcome)
             && ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
         {
             return ngx_http_sendfile_vanished(r, ctx, slcf);
@@ -395,88 +347,9 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_outcome_reset(&ctx->outcome);
 
-    ctx->cached = 0;
-
     rc = ngx_http_sendfile_ask(r, ctx, slcf);
 
     return (rc == NGX_OK) ? ngx_http_sendfile_run(r, ctx, slcf) : rc;
-}
-
-
-ngx_http_sendfile_ctx_t *
-ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
-{
-    ngx_pool_cleanup_t       *cln;
-    ngx_http_sendfile_ctx_t  *ctx;
-
-    cln = ngx_pool_cleanup_add(r->pool, sizeof(ngx_http_sendfile_ctx_t));
-    if (cln == NULL) {
-        return NULL;
-    }
-
-    ctx = cln->data;
-    ngx_http_sendfile_init_ctx(ctx, r);
-
-    cln->handler = ngx_http_sendfile_mark;
-
-    ngx_http_set_ctx(r, ctx, ngx_http_sendfile_module);
-
-    return ctx;
-}
-
-
-void
-ngx_http_sendfile_ctx_subject(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_name_e kind,
-    ngx_str_t *name)
-{
-    uint32_t                        slot;
-    ngx_http_sendfile_main_conf_t  *smcf;
-
-    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
-
-    if (smcf->generations) {
-        slot = ngx_http_sendfile_generations_slot(kind, name);
-        ngx_http_sendfile_subject_add(&ctx->subject, slot);
-    }
-}
-
-
-void
-ngx_http_sendfile_ctx_moment(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_moment_t *moment)
-{
-    ngx_http_sendfile_generations_t  *g;
-    ngx_http_sendfile_main_conf_t    *smcf;
-
-    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
-    g = smcf->generations;
-
-    /* in this order: see ngx_http_sendfile_generations_now() */
-
-    moment->now = g ? ngx_http_sendfile_generations_now(g) : 0;
-    moment->due = g ? ngx_http_sendfile_generations_due(g, &ctx->subject) : 0;
-}
-
-
-ngx_uint_t
-ngx_http_sendfile_ctx_old(ngx_http_sendfile_ctx_t *ctx,
-    ngx_http_sendfile_generations_t *g, ngx_atomic_uint_t generation)
-{
-    return generation < ngx_http_sendfile_generations_due(g, &ctx->subject);
-}
-
-
-static void
-ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
-{
-    ngx_memzero(ctx, sizeof(ngx_http_sendfile_ctx_t));
-
-    ctx->request = r;
-    ctx->lookup_time = (ngx_msec_t) -1;
-
-    ctx->waiter.handler = ngx_http_sendfile_answered;
-    ctx->waiter.data = ctx;
 }
 
 
@@ -493,17 +366,17 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 {
     ngx_int_t                    rc;
     ngx_str_t                    id, key, before;
-    ngx_uint_t                   looked_up;
+    ngx_uint_t                   lookups;
     ngx_http_cleanup_t          *cleanup;
     ngx_http_sendfile_learn_t   *learn;
     ngx_http_sendfile_answer_t  *answer;
 
-    if (ctx->delivered) {
+    if (ctx->delivery != NGX_HTTP_SENDFILE_NOT_DELIVERED) {
         return NGX_DECLINED;
     }
 
-    if (ctx->looked_up
-        && (ctx->again
+    if (ctx->lookups
+        && (ctx->lookups > 1
             || r->upstream == NULL
             || r->upstream->headers_in.x_accel_redirect == NULL))
     {
@@ -528,7 +401,7 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return rc;
     }
 
-    if (ctx->looked_up
+    if (ctx->lookups
         && slcf->store == ctx->store
         && key.len == ctx->key.len
         && ngx_memcmp(key.data, ctx->key.data, key.len) == 0)
@@ -542,19 +415,18 @@ ngx_http_sendfile_again(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     cleanup = ctx->cleanup;
     answer = ctx->answer;
     learn = ctx->learn;
-    looked_up = ctx->looked_up;
+    lookups = ctx->lookups;
 
     ngx_http_sendfile_init_ctx(ctx, r);
 
     if (answer) {
-        answer->looked_up = 1;
+        answer->state = NGX_HTTP_SENDFILE_ANSWER_LOOKED_UP;
     }
 
     ctx->cleanup = cleanup;
     ctx->answer = answer;
     ctx->learn = learn;
-    ctx->again = looked_up;
-    ctx->looked_up = 1;
+    ctx->lookups = lookups + 1;
     ctx->id = id;
     ctx->key = key;
 
@@ -607,6 +479,8 @@ ngx_http_sendfile_ask(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_ctx_moment(r, ctx, &moment);
 
+    ctx->waiter.handler = ngx_http_sendfile_answered;
+    ctx->waiter.data = ctx;
     ctx->waiter.generation = moment.now;
     ctx->waiter.due = moment.due;
 
@@ -642,55 +516,12 @@ ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 }
 
 
-ngx_int_t
-ngx_http_sendfile_suspend(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev;
-
-    /* a client that leaves is to be noticed */
-
-    rev = r->connection->read;
-
-    if (rev->ready) {
-        ngx_post_event(rev, &ngx_posted_events);
-
-    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    r->read_event_handler = ngx_http_test_reading;
-
-    return NGX_OK;
-}
-
-
-void
-ngx_http_sendfile_resume(ngx_http_request_t *r)
-{
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    if (ngx_handle_read_event(c->read, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_HTTP_INTERNAL_SERVER_ERROR);
-
-    } else {
-        r->read_event_handler = ngx_http_block_reading;
-        r->write_event_handler = ngx_http_core_run_phases;
-
-        ngx_http_core_run_phases(r);
-    }
-
-    ngx_http_run_posted_requests(c);
-}
-
-
 static void
 ngx_http_sendfile_answer(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_result_t *res)
 {
     ctx->lookup_time = ngx_current_msec - ctx->start;
-    ctx->outcome.source = ctx->store->type->scheme;
+    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_STORE;
     ctx->outcome.detail = res->detail;
     ctx->outcome.err = res->err;
 
@@ -860,13 +691,4 @@ ngx_http_sendfile_abort(void *data)
     if (ctx->state == NGX_HTTP_SENDFILE_LOOKUP) {
         ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
-}
-
-
-/* nothing to clean up: this is how a context is found after a redirect */
-
-static void
-ngx_http_sendfile_mark(void *data)
-{
-    return;
 }

@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 #include "ngx_http_sendfile_compat.h"
 
 
@@ -182,14 +182,14 @@ ngx_http_sendfile_check_prefix(ngx_conf_t *cf, ngx_http_sendfile_enabled_t *e)
     loc_conf = clcf->loc_conf ? clcf->loc_conf : e->cscf->ctx->loc_conf;
     target = loc_conf[ngx_http_sendfile_module.ctx_index];
 
-    if (target->warned) {
+    if (target->places->warned) {
         return;
     }
 
-    target->warned = 1;
+    target->places->warned = 1;
 
-    place = slcf->prefix_place.file ? &slcf->prefix_place
-                                    : &slcf->enable_place;
+    place = slcf->places->prefix.file ? &slcf->places->prefix
+                                      : &slcf->places->enable;
 
     if (!clcf->internal) {
         ngx_log_error(NGX_LOG_WARN, cf->log, 0,
@@ -229,7 +229,7 @@ ngx_http_sendfile_check_fallback(ngx_conf_t *cf,
         return NGX_OK;
     }
 
-    place = &e->conf->fallback_place;
+    place = &e->conf->places->fallback;
 
     ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                   "http_sendfile: no \"location %V\" in the server: write "
@@ -250,7 +250,7 @@ ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
 
     e = &enabled[n];
 
-    place = &e->conf->fallback_on_place;
+    place = &e->conf->places->fallback_on;
 
     if (place->file == NULL
         || e->conf->deliver == NGX_HTTP_SENDFILE_DIRECT
@@ -262,7 +262,7 @@ ngx_http_sendfile_check_fallback_on(ngx_conf_t *cf,
     /* inherited by many, said once */
 
     for (i = 0; i < n; i++) {
-        other = &enabled[i].conf->fallback_on_place;
+        other = &enabled[i].conf->places->fallback_on;
 
         if (other->file == place->file
             && other->line == place->line

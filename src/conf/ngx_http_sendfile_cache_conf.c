@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile.h"
+#include "ngx_http_sendfile_conf.h"
 
 
 static ngx_http_sendfile_zone_t *ngx_http_sendfile_conf_zone(ngx_conf_t *cf,
@@ -278,7 +278,7 @@ ngx_http_sendfile_conf_cache_body(ngx_conf_t *cf, ngx_command_t *cmd,
 
     value = cf->args->elts;
 
-    ngx_http_sendfile_conf_place(cf, &slcf->cache_body_place);
+    ngx_http_sendfile_conf_place(cf, &slcf->places->cache_body);
 
     if (ngx_strcmp(value[1].data, "off") == 0) {
         slcf->cache_body = 0;
@@ -450,8 +450,8 @@ ngx_http_sendfile_check_body_size(ngx_conf_t *cf,
                   "up to %ui kilobytes: write a larger zone, or "
                   "\"http_sendfile_cache_body %uik;\", in %s:%ui",
                   &slcf->cache->name, max, max,
-                  slcf->cache_body_place.file,
-                  slcf->cache_body_place.line);
+                  slcf->places->cache_body.file,
+                  slcf->places->cache_body.line);
 
     return NGX_ERROR;
 }
@@ -469,11 +469,11 @@ ngx_http_sendfile_check_body_unused(ngx_conf_t *cf,
 
     enabled = smcf->enabled.elts;
     accepting = smcf->accepting.elts;
-    place = &enabled[i].conf->cache_body_place;
+    place = &enabled[i].conf->places->cache_body;
 
     for (j = 0; j < smcf->enabled.nelts; j++) {
 
-        if (ngx_http_sendfile_same_place(&enabled[j].conf->cache_body_place,
+        if (ngx_http_sendfile_same_place(&enabled[j].conf->places->cache_body,
                                          place)
             && (j < i
                 || ngx_http_sendfile_check_body_used(enabled[j].conf)))
@@ -484,7 +484,7 @@ ngx_http_sendfile_check_body_unused(ngx_conf_t *cf,
 
     for (j = 0; j < smcf->accepting.nelts; j++) {
 
-        if (ngx_http_sendfile_same_place(&accepting[j].conf->cache_body_place,
+        if (ngx_http_sendfile_same_place(&accepting[j].conf->places->cache_body,
                                          place)
             && ngx_http_sendfile_check_body_used(accepting[j].conf))
         {
