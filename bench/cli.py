@@ -30,6 +30,7 @@ from bench.tables import (
     Table,
     bigfile,
     cache,
+    cost,
     disk,
     idlookup,
     keepalive,
@@ -61,6 +62,7 @@ STUDIES: dict[str, Callable[[Setting, Means], Finding]] = {
     "memory": memory.study,
     "scan": scan.study,
     "profile": profile.study,
+    "cost": cost.study,
 }
 
 REPOSITORY = Path(__file__).resolve().parent.parent

@@ -1,6 +1,8 @@
 """Child processes that never outlive the benchmark."""
 
+import errno
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -128,9 +130,21 @@ def descendants(pid: int) -> frozenset[int]:
 
 
 def free_address() -> Address:
-    """Return a loopback address whose port is free at this moment."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return Address("127.0.0.1", listener.getsockname()[1])
+    """Return a loopback address whose port is free at this moment.
+
+    It is below the range that the kernel takes the ports of outgoing
+    connections from: one of those would be taken before a server has it.
+    """
+    limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
+    lowest, highest = 10_000, int(limits[0]) - 1
+    while True:
+        port = random.randint(lowest, highest) if highest - lowest > 5_000 else 0
+        try:
+            with socket.create_server(("127.0.0.1", port)) as listener:
+                return Address("127.0.0.1", listener.getsockname()[1])
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
 
 
 def wait_listening(address: Address, child: Child, timeout: float) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -251,9 +253,14 @@ class Hang:
 
 
 def unused_port() -> int:
-    """A port of 127.0.0.1 where nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
+    """A port of 127.0.0.1 where nobody listens.
+
+    It is below those that the kernel gives to whoever asks for any.
+    """
+    while True:
+        port = random.randint(10_000, 30_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def table(name: str) -> tuple[list[str], list[list[str]]]:

@@ -11,6 +11,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_sendfile_zone.h"
+#include "ngx_http_sendfile_buffer.h"
 #include "nsf_siphash.h"
 
 
@@ -331,7 +332,7 @@ ngx_http_sendfile_zone_get(ngx_http_sendfile_zone_t *zone,
 static void *
 ngx_http_sendfile_zone_alloc(void *ctx, size_t size)
 {
-    return ngx_palloc(ctx, size);
+    return ngx_http_sendfile_buffer_alloc(ctx, size);
 }
 
 

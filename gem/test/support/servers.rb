@@ -30,8 +30,11 @@ module Servers
   end
 
   # A port that nobody has, and a moment later nobody else.
+  # Below those that the kernel gives to whoever asks for any.
   def free_port
-    TCPServer.open('127.0.0.1', 0) { |server| server.addr[1] }
+    TCPServer.open('127.0.0.1', rand(10_000..30_000)) { |server| server.addr[1] }
+  rescue Errno::EADDRINUSE
+    retry
   end
 
   # A memcached, asked in its text protocol.
