@@ -142,9 +142,15 @@ ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
     learn = ctx->learn;
     learned = &learn->learned;
 
-    if (ngx_http_sendfile_learn_prefix(r, learn, &prefix) != NGX_OK
-        || ngx_http_sendfile_learn_old(ctx, &prefix, learn->generation))
-    {
+    if (ngx_http_sendfile_learn_prefix(r, learn, &prefix) != NGX_OK) {
+        return;
+    }
+
+    if (ngx_http_sendfile_learn_old(ctx, &prefix, learn->generation)) {
+
+        /* not kept, but the one before has been replaced all the same */
+
+        ngx_http_sendfile_learn_forget(learn);
         return;
     }
 

@@ -24,6 +24,7 @@ from lib.learn import (
     MINUTE,
     SERVER,
     SIZE,
+    Held,
     ask,
     assert_each_its_own,
     assert_learned,
@@ -36,6 +37,7 @@ from lib.learn import (
 from lib.nginx import Nginx
 from lib.site import Site
 from lib.tls import Certificate
+from lib.wait import wait_until
 
 pytest_plugins = ("lib.gateway_fixtures",)
 
@@ -600,7 +602,6 @@ def test_purge_by_a_url_of_another(site: Site, web: Gateway) -> None:
     assert source(nginx, "/a?second") == "app"
 
 
-@pytest.mark.timeout(170)
 def test_revoked_where_it_was_purged_by_another_url(site: Site, web: Gateway) -> None:
     """What one URL may no more be answered with, no other one may, once it is said."""
     web.script = lambda request: sendfile(write(site), MINUTE)
@@ -613,6 +614,27 @@ def test_revoked_where_it_was_purged_by_another_url(site: Site, web: Gateway) ->
     assert ask(nginx, "/a?first").response.status == 404
 
 
+def test_replaced_where_it_was_purged_by_another_url(site: Site, web: Gateway) -> None:
+    """An answer that a purge keeps from being learned replaces the one before."""
+    held = Held(
+        site, web, sendfile(write(site), MINUTE), sendfile(write(site, 2), MINUTE)
+    )
+    nginx = start(site, f"http_sendfile_learn_key $uri; {SERVER}")
+    try:
+        assert source(nginx, "/a?first") == "app"
+        purge_url(nginx, "http://localhost/a?second")
+        with nginx.connect() as connection:
+            connection.send_request("GET", "/a?second")
+            wait_until(lambda: web.count() == 2, what="the application to be asked")
+            purge_url(nginx, "http://localhost/a?second")
+            held.go.set()
+            site.assert_file(connection.read_response(), 2, SIZE)
+    finally:
+        held.go.set()
+    site.assert_file(ask(nginx, "/a?first").response, 2, SIZE)
+
+
+@pytest.mark.timeout(170)
 def test_10000_arguments(site: Site, web: Gateway) -> None:
     """10,000 URLs of one path are 10,000 entries."""
     # a tenth of them takes the sanitizers as long, and is the same code
