@@ -438,11 +438,11 @@ ngx_http_sendfile_block_store(ngx_conf_t *cf,
     set.connections = b->connections;
     set.connect_timeout = b->connect_timeout;
 
+    store->type = b->type;
+
     if (ngx_http_sendfile_block_ident(cf, store, &set) != NGX_OK) {
         return NGX_ERROR;
     }
-
-    store->type = b->type;
 
     return b->type->servers(cf, store, &set);
 }
@@ -480,6 +480,7 @@ ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
              ngx_http_sendfile_block_cmp);
 
     ngx_md5_init(&md5);
+    ngx_md5_update(&md5, store->type->scheme.data, store->type->scheme.len);
 
     for (i = 0; i < set->nservers; i++) {
         server = servers[i];
