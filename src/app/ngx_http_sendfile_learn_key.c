@@ -12,6 +12,7 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_learn.h"
+#include "ngx_http_sendfile_headers.h"
 #include "nsf_key.h"
 
 
@@ -145,10 +146,10 @@ ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
 static ngx_int_t
 ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
 {
-    ngx_uint_t                 i, n;
-    ngx_list_part_t           *part;
-    ngx_table_elt_t           *h;
-    ngx_http_core_srv_conf_t  *cscf;
+    ngx_uint_t                    n;
+    ngx_table_elt_t              *h;
+    ngx_http_core_srv_conf_t     *cscf;
+    ngx_http_sendfile_headers_t   it;
 
     n = 0;
     *host = r->headers_in.server;
@@ -158,20 +159,15 @@ ngx_http_sendfile_learn_host(ngx_http_request_t *r, ngx_str_t *host)
         *host = cscf->server_name;
     }
 
-    for (part = &r->headers_in.headers.part; part; part = part->next) {
+    for (h = ngx_http_sendfile_headers_first(&it, &r->headers_in.headers.part);
+         h;
+         h = ngx_http_sendfile_headers_next(&it))
+    {
+        if (ngx_http_sendfile_name_is(&h->key, "Host")) {
+            n++;
 
-        h = part->elts;
-
-        for (i = 0; i < part->nelts; i++) {
-
-            if (h[i].key.len == 4
-                && ngx_strncasecmp(h[i].key.data, (u_char *) "host", 4) == 0)
-            {
-                n++;
-
-                if (h[i].value.len) {
-                    *host = h[i].value;
-                }
+            if (h->value.len) {
+                *host = h->value;
             }
         }
     }
