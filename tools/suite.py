@@ -34,7 +34,7 @@ BUILD = ROOT / "build"
 RESULTS = BUILD / "results"
 PYTHON = str(BUILD / "venv" / "bin" / "python")
 
-STAGE_TIMEOUT = 25 * 60.0
+STAGE_TIMEOUT = 60 * 60.0
 TEST_TIMEOUT = 180.0
 MODEL_REQUESTS = os.environ.get("MODEL_REQUESTS", "20000")
 FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "10")
