@@ -4,6 +4,7 @@ A path that has become dearer on purpose, or cheaper, is measured anew by
 ``make bench TABLE=cost``, which writes that file.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,7 +26,10 @@ def ways(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, Way]
     build = ROOT / "build"
     module = build / "ngx_http_sendfile_module.so"
     program = NginxProgram(DEBIAN, module, CORES[0], CORES[-1])
-    setting = Setting(program, None, build / "bench", True, lambda text: None)
+    # of its own for each of pytest's workers, that may make it at the same time
+    cache = build / "bench-tests" / os.environ.get("PYTEST_XDIST_WORKER", "main")
+    cache.mkdir(parents=True, exist_ok=True)
+    setting = Setting(program, None, cache, True, lambda text: None)
     with cost.ways(setting, tmp_path_factory.mktemp("cost")) as found:
         yield {way.name: way for way in found}
 
