@@ -4,9 +4,10 @@ import json
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from bench import counts
 from bench.contestants.memcached import Memcached
@@ -124,6 +125,13 @@ def ways(setting: Setting, directory: Path) -> Iterator[Sequence[Way]]:
     if memcached.missing:
         raise BenchError(memcached.missing)
     with ExitStack() as stack:
+        # the same length wherever the repository lies
+        short = Path(stack.enter_context(TemporaryDirectory(prefix="b", dir="/tmp")))
+        short.chmod(0o755)
+        (short / "f").symlink_to(files.directory)
+        (short / "s").symlink_to(store.directory)
+        files = replace(files, directory=short / "f")
+        store = replace(store, directory=short / "s")
         memcached.start(directory / "memcached")
         stack.callback(memcached.stop)
         port = stack.enter_context(_application(files))
