@@ -48,8 +48,8 @@ _PREAMBLE = """\
 `make bench` measures every table below on your machine and rewrites it here;
 `make bench TABLE=cache` measures one, `QUICK=1` only shows that it works. The
 tables are `lookup`, `cache`, `disk`, `big-file`, `small-files`, `workers`,
-`keepalive`, `x-sendfile`, `script` and `records`; `id-lookup`, `memory`, `scan` and
-`profile` are studies of their own.
+`keepalive`, `x-sendfile`, `script` and `records`; `id-lookup`, `memory`, `scan`,
+`profile` and `cost` are studies of their own.
 
 The systems that are compared are Debian's, or what is installed in their place
 (the versions stand below each table), each with a configuration that those who

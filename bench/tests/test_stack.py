@@ -3,7 +3,9 @@
 import os
 import shutil
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -50,11 +52,11 @@ def _stack(program: NginxProgram, kept: bool) -> Stack:
 
 
 @pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    """A contestant's own directory."""
-    path = tmp_path / "own"
-    path.mkdir()
-    return path
+def directory() -> Iterator[Path]:
+    """A contestant's own directory, with a path that sockets can have."""
+    with TemporaryDirectory(prefix="b", dir="/tmp") as path:
+        Path(path).chmod(0o755)
+        yield Path(path)
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -170,7 +172,7 @@ def test_process_that_ended_has_no_descendants() -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> FileSet:
     """Ten files that all may read."""
-    for path in (tmp_path, *tmp_path.parents[:2]):
+    for path in (tmp_path, *tmp_path.parents[:3]):
         path.chmod(0o755)
     return build_files(tmp_path / "data", 10)
 

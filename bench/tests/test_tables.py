@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -167,18 +167,26 @@ def test_idlookup(
         "_entries",
         lambda *given: [e for e in every(*given) if e.contestant.name in names],
     )
+    measured: dict[str, Mapping[int, Sequence[idlookup.Run]]] = {}
+    kept = idlookup._json
+
+    def json_of(state: idlookup._State) -> dict[str, object]:
+        measured[state.name] = state.runs
+        return kept(state)
+
+    monkeypatch.setattr(idlookup, "_json", json_of)
     finding = idlookup.study(setting, means)
     assert finding.complete, finding.notes
     contestants = finding.data["contestants"]
     assert isinstance(contestants, dict)
     assert tuple(contestants) == names
     for name, found in contestants.items():
-        assert set(found["runs"]) == {"50", "100"}, name
+        assert set(measured[name]) == {50, 100}, name
         assert 0 < found["first_response_ms"] < 10_000
-        for (run,) in found["runs"].values():
-            assert set(run["statuses"]) == {"200"}
-            assert run["bytes"] == run["answers"] * idlookup.SIZE
-            assert run["cpu_ns"] > 0
+        for (run,) in measured[name].values():
+            assert set(run.measured.statuses) == {200}
+            assert run.measured.bytes == run.measured.answers * idlookup.SIZE
+            assert run.cpu_ns > 0
     assert {f"{name}.conf" for name in contestants} == set(finding.files)
     assert finding.facts["load"] == paced.VERSION
     assert finding.facts["puma"] != "unknown"
