@@ -22,7 +22,7 @@ _PASSENGER_PROCESSES = 5
 _PASSENGER_BODY = """\
 PassengerRoot {root}
 PassengerDefaultRuby {ruby}
-PassengerInstanceRegistryDir "@DIRECTORY@"
+PassengerInstanceRegistryDir /tmp
 PassengerMaxPoolSize 2
 PassengerMinInstances 2
 PassengerPoolIdleTime 0
