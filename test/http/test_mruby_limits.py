@@ -169,7 +169,7 @@ GREEDY = {
 def test_greedy(ruby: Site, code: str) -> None:
     """A script that wants all of the memory gets an error, again and again."""
     nginx = ruby.start(
-        f"{PATIENT} mruby_limits instructions=100000000 memory=2m;"
+        f"{PATIENT} mruby_limits instructions=100000000 memory=1m;"
         + content(code)
         + WELL
     )
@@ -180,8 +180,8 @@ def test_greedy(ruby: Site, code: str) -> None:
     assert len(lines) == 3
     for line in lines:
         assert re.search(
-            r"NoMemoryError: more than 2097152 bytes, at \S+nginx\.conf:\d+"
-            r"|LimitExceeded: more than 2097152 bytes of output, at \S+nginx\.conf:\d+"
+            r"NoMemoryError: more than 1048576 bytes, at \S+nginx\.conf:\d+"
+            r"|LimitExceeded: more than 1048576 bytes of output, at \S+nginx\.conf:\d+"
             r"|(Range|Argument)Error: .*, at \S+nginx\.conf:\d+",
             line,
         ), line
