@@ -41,7 +41,7 @@ _CLOCK = "ngx_time_update"
 _CALL = re.compile(r"^\s*[\d.]+\s+[\d.]+\s+\d+\s+(\d+)\s+(?:\d+\s+)?(\w+)$")
 
 # What libc picks by the processor's abilities would count differently elsewhere.
-_TUNABLES = "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-ERMS,-AVX_Fast_Unaligned_Load"
+_TUNABLES = "glibc.cpu.hwcaps=-AVX2_Usable,-AVX2,-ERMS,-AVX_Fast_Unaligned_Load,-SSSE3"
 
 
 _ALONE = "daemon off;\nmaster_process off;"
