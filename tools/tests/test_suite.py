@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -198,10 +198,13 @@ def test_stages_that_need_nothing_of_each_other_run_at_a_time(
 
 
 def test_interrupted_suite_ends_its_commands(tmp_path: Path) -> None:
+    # each is a pipe, whose reader waits for the stage's command to begin
     marks = [tmp_path / "a", tmp_path / "b"]
+    for mark in marks:
+        os.mkfifo(mark)
     stages = "".join(
         f"Stage({m.name!r}, lambda: suite.Result(suite.run(['sh', '-c', "
-        f"'echo $$ > {m}.new; mv {m}.new {m}; exec sleep 600']).code or 1)),"
+        f"'echo $$ > {m}; exec sleep 600']).code or 1)),"
         for m in marks
     )
     text = (
@@ -215,17 +218,14 @@ def test_interrupted_suite_ends_its_commands(tmp_path: Path) -> None:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     ) as process:
-        deadline = time.monotonic() + 30
-        while not all(m.exists() for m in marks):
-            assert time.monotonic() < deadline
-            time.sleep(0.01)
+        started = [mark.read_text().strip() for mark in marks]
         process.send_signal(signal.SIGINT)
         said, _ = process.communicate(timeout=30)
     assert process.returncode != 0
     assert b"KeyboardInterrupt" in said
     assert b"never" not in said
-    for mark in marks:
-        assert not Path("/proc", mark.read_text().strip()).exists()
+    for pid in started:
+        assert not Path("/proc", pid).exists()
 
 
 def test_slowest_files_and_cases_stand_before_the_last_line() -> None:
