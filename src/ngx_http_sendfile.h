@@ -19,7 +19,10 @@
 #include "nsf_record.h"
 #include "ngx_http_sendfile_api.h"
 #include "ngx_http_sendfile_zone.h"
+#include "ngx_http_sendfile_stats.h"
 
+
+#define NGX_HTTP_SENDFILE_VERSION          "0.1.0"
 
 /* where a location looks that does not say where */
 
@@ -97,8 +100,16 @@ typedef struct {
 
     ngx_array_t                     accepting; /* of enabled_t */
 
+    /* of enabled_t: those in which another module sends files */
+    ngx_array_t                     sending;
+
     /* of the module for Ruby; NULL: none */
     ngx_http_sendfile_script_pt     script;
+
+    /* there is a status location, and so counters; NULL: none */
+    ngx_uint_t                      status;
+    ngx_http_sendfile_stats_t      *stats;
+    uint64_t                       *counters;
 } ngx_http_sendfile_main_conf_t;
 
 
@@ -180,9 +191,15 @@ typedef struct {
     ngx_str_t                       block;
     u_char                          where[16];
 
+    /* the response says what the cache has done: RFC 9211 */
+    ngx_flag_t                      cache_status;
+
     /* http_sendfile_status of this very location */
     ngx_uint_t                      status;
     ngx_uint_t                      status_write;
+
+    /* of its requests, set when a worker starts; NULL: none */
+    uint64_t                       *counters;
 
     /* used while the configuration is read, by no request */
     ngx_http_sendfile_places_t     *places;

@@ -235,13 +235,31 @@ ngx_http_sendfile_clean_headers_out(ngx_http_request_t *r)
 
 typedef ngx_http_core_loc_t       ngx_http_sendfile_loc_t;
 
-#define ngx_http_sendfile_loc_conf(loc)  (loc)->conf
+#define ngx_http_sendfile_loc_conf(loc)   (loc)->conf
+#define ngx_http_sendfile_loc_regex(loc)  (loc)->regex
+
+/* of the names, not of the configuration */
+
+#define ngx_http_sendfile_loc_modifier(clcf)  ""
 
 #else
 
 typedef ngx_http_core_loc_conf_t  ngx_http_sendfile_loc_t;
 
-#define ngx_http_sendfile_loc_conf(loc)  (loc)
+#define ngx_http_sendfile_loc_conf(loc)   (loc)
+#define ngx_http_sendfile_loc_regex(loc)  (loc)->regex
+
+#if (NGX_PCRE)
+
+#define ngx_http_sendfile_loc_modifier(clcf)                                  \
+    ((clcf)->exact_match ? "= " : (clcf)->noregex ? "^~ "                     \
+                                : (clcf)->regex ? "~ " : "")
+#else
+
+#define ngx_http_sendfile_loc_modifier(clcf)                                  \
+    ((clcf)->exact_match ? "= " : (clcf)->noregex ? "^~ " : "")
+
+#endif
 
 #endif
 

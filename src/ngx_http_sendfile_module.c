@@ -48,6 +48,10 @@ static ngx_int_t ngx_http_sendfile_add_type(
     ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_store_type_t *type);
 static ngx_int_t ngx_http_sendfile_set_script(ngx_conf_t *cf,
     ngx_http_sendfile_script_pt script);
+static void ngx_http_sendfile_count_script(ngx_uint_t stopped);
+static ngx_uint_t ngx_http_sendfile_is_trial(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_add_sender(ngx_conf_t *cf,
+    void **srv_conf, void **loc_conf);
 
 
 static ngx_conf_post_t  ngx_http_sendfile_timeout_post = {
@@ -108,6 +112,13 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       ngx_http_sendfile_conf_root,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
+      NULL },
+
+    { ngx_string("http_sendfile_cache_status"),
+      NGX_HTTP_SENDFILE_ANY_CONF|NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_sendfile_loc_conf_t, cache_status),
       NULL },
 
     { ngx_string("http_sendfile_symlinks"),
@@ -237,7 +248,11 @@ static ngx_http_module_t  ngx_http_sendfile_module_ctx = {
 static ngx_http_sendfile_api_t  ngx_http_sendfile_api = {
     NGX_HTTP_SENDFILE_API,
     ngx_http_sendfile_add_store,
-    ngx_http_sendfile_set_script
+    ngx_http_sendfile_set_script,
+    ngx_http_sendfile_count_script,
+    ngx_http_sendfile_is_trial,
+    ngx_http_sendfile_send,
+    ngx_http_sendfile_add_sender
 };
 
 
@@ -290,6 +305,10 @@ ngx_http_sendfile_postconfiguration(ngx_conf_t *cf)
         return NGX_ERROR;
     }
 
+    if (smcf->status && ngx_http_sendfile_count_init(cf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (smcf->enabled.nelts == 0 && smcf->accepting.nelts == 0) {
         return NGX_OK;
     }
@@ -337,6 +356,9 @@ ngx_http_sendfile_create_main_conf(ngx_conf_t *cf)
                           sizeof(ngx_http_sendfile_store_type_t *))
            != NGX_OK
         || ngx_array_init(&smcf->enabled, cf->pool, 4,
+                          sizeof(ngx_http_sendfile_enabled_t))
+           != NGX_OK
+        || ngx_array_init(&smcf->sending, cf->pool, 1,
                           sizeof(ngx_http_sendfile_enabled_t))
            != NGX_OK
         || ngx_array_init(&smcf->accepting, cf->pool, 4,
@@ -389,6 +411,7 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
     slcf->prefix = NGX_CONF_UNSET_PTR;
     slcf->root = NGX_CONF_UNSET_PTR;
     slcf->symlinks = NGX_CONF_UNSET;
+    slcf->cache_status = NGX_CONF_UNSET;
     slcf->fallback = NGX_CONF_UNSET_UINT;
     slcf->fallback_on = NGX_CONF_UNSET_UINT;
     slcf->timeout = NGX_CONF_UNSET_MSEC;
@@ -449,6 +472,7 @@ ngx_http_sendfile_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
                              &ngx_http_sendfile_default_prefix);
     ngx_conf_merge_ptr_value(conf->root, prev->root, NULL);
     ngx_conf_merge_value(conf->symlinks, prev->symlinks, 0);
+    ngx_conf_merge_value(conf->cache_status, prev->cache_status, 0);
     ngx_conf_merge_uint_value(conf->fallback_on, prev->fallback_on,
                               NGX_HTTP_SENDFILE_ON_ALL);
     ngx_conf_merge_msec_value(conf->timeout, prev->timeout, 250);
@@ -668,6 +692,10 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
         return NGX_OK;
     }
 
+    if (ngx_http_sendfile_count_init_process(cycle, smcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     store = smcf->stores.elts;
 
     /* the resolver of the http block */
@@ -690,6 +718,8 @@ ngx_http_sendfile_init_process(ngx_cycle_t *cycle)
         if (store[i]->type->init) {
             store[i]->type->init(store[i], cycle->log);
         }
+
+        ngx_http_sendfile_count_store(store[i]);
     }
 
     return NGX_OK;
@@ -712,6 +742,9 @@ ngx_http_sendfile_exit_process(ngx_cycle_t *cycle)
     store = smcf->stores.elts;
 
     for (i = 0; i < smcf->stores.nelts; i++) {
+        ngx_http_sendfile_limit_tell(&store[i]->limit, "store",
+                                     &store[i]->url, 1, cycle->log);
+
         if (store[i]->type->exit) {
             store[i]->type->exit(store[i]);
         }
@@ -763,4 +796,57 @@ ngx_http_sendfile_set_script(ngx_conf_t *cf,
     smcf->script = script;
 
     return NGX_OK;
+}
+
+
+/* for a worker's request, after a script */
+
+static void
+ngx_http_sendfile_count_script(ngx_uint_t stopped)
+{
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_cycle_get_module_main_conf(ngx_cycle,
+                                               ngx_http_sendfile_module);
+    if (smcf == NULL) {
+        return;
+    }
+
+    ngx_http_sendfile_stats_add(smcf->counters,
+                                NGX_HTTP_SENDFILE_STATS_RUBY_RUNS, 1);
+
+    if (stopped) {
+        ngx_http_sendfile_stats_add(smcf->counters,
+                                    NGX_HTTP_SENDFILE_STATS_RUBY_STOPPED, 1);
+    }
+}
+
+
+static ngx_uint_t
+ngx_http_sendfile_is_trial(ngx_http_request_t *r)
+{
+    return ngx_http_sendfile_explain_variable(r);
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_add_sender(ngx_conf_t *cf, void **srv_conf,
+    void **loc_conf)
+{
+    ngx_http_sendfile_enabled_t    *e;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    e = ngx_array_push(&smcf->sending);
+    if (e == NULL) {
+        return NGX_ERROR;
+    }
+
+    e->conf = loc_conf[ngx_http_sendfile_module.ctx_index];
+    e->clcf = loc_conf[ngx_http_core_module.ctx_index];
+    e->cscf = srv_conf[ngx_http_core_module.ctx_index];
+
+    return (e->conf->deliver == NGX_HTTP_SENDFILE_DIRECT) ? NGX_OK
+                                                          : NGX_DECLINED;
 }

@@ -17,6 +17,7 @@
 #include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_location.h"
 #include "ngx_http_sendfile_learn.h"
+#include "nsf_key.h"
 
 
 static ngx_int_t ngx_http_sendfile_accept_redirected(ngx_http_request_t *r);
@@ -245,7 +246,10 @@ ngx_http_sendfile_accept_send(ngx_http_request_t *r,
 }
 
 
-/* the key whose purge makes what is known of the file old */
+/*
+ * The key whose purge makes what is known of the file old: the location's, or,
+ * where a rewrite has left none, the ID in the request line.
+ */
 
 static ngx_int_t
 ngx_http_sendfile_accept_subject(ngx_http_request_t *r,
@@ -262,12 +266,22 @@ ngx_http_sendfile_accept_subject(ngx_http_request_t *r,
 
     rc = ngx_http_sendfile_key(r, slcf, &id, &key);
 
-    if (rc == NGX_OK) {
+    if (rc == NGX_DECLINED
+        || (rc == NGX_OK && nsf_key_check(key.data, key.len) != NULL))
+    {
+        rc = ngx_http_sendfile_learn_line_id(r, &key);
+    }
+
+    if (rc != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (key.len) {
         ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
                                       &key);
     }
 
-    return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+    return NGX_OK;
 }
 
 

@@ -126,6 +126,9 @@ struct ngx_http_sendfile_learn_s {
     /* the answer is not to be used stale */
     unsigned                        revalidate:1;
 
+    /* the answer lies in the cache */
+    unsigned                        stored:1;
+
     unsigned                        settled:1;
 };
 
@@ -133,6 +136,10 @@ struct ngx_http_sendfile_learn_s {
 /* in postconfiguration, if there is any location with http_sendfile_learn */
 
 ngx_int_t ngx_http_sendfile_learn_init(ngx_conf_t *cf);
+
+/* of the PRECONTENT phase: is the application's answer known? */
+
+ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);
 
 
 /*
@@ -152,6 +159,12 @@ void ngx_http_sendfile_learn_leave(ngx_http_request_t *r,
 
 ngx_http_upstream_t *ngx_http_sendfile_learn_upstream(ngx_http_request_t *r,
     ngx_http_sendfile_learn_t *learn);
+
+
+/* the ID in the request line as the client has sent it, empty: none */
+
+ngx_int_t ngx_http_sendfile_learn_line_id(ngx_http_request_t *r,
+    ngx_str_t *id);
 
 
 /*

@@ -478,6 +478,16 @@ ngx_http_sendfile_learn_sent(ngx_http_request_t *r)
 static void
 ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
 {
+    uint64_t                       *cells;
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_get_module_main_conf(ctx->request,
+                                         ngx_http_sendfile_module);
+
+    cells = ngx_http_sendfile_stats_reason(smcf->stats, reason);
+
+    ngx_http_sendfile_stats_add(cells, NGX_HTTP_SENDFILE_STATS_REFUSED, 1);
+
     /* the reason why no file was sent says more */
 
     if (ctx->outcome.failure

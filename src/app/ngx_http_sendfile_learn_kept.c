@@ -33,6 +33,9 @@ typedef struct {
 } ngx_http_sendfile_kept_prefix_t;
 
 
+static ngx_http_sendfile_learned_e ngx_http_sendfile_learn_look(
+    ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_learned_t *learned);
 static const char *ngx_http_sendfile_learn_unpack(ngx_http_request_t *r,
     ngx_http_sendfile_learned_t *learned,
     ngx_http_sendfile_kept_prefix_t *prefix);
@@ -44,6 +47,24 @@ static ngx_int_t ngx_http_sendfile_learn_prefix(ngx_http_request_t *r,
 
 ngx_http_sendfile_learned_e
 ngx_http_sendfile_learn_find(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_learned_t *learned)
+{
+    ngx_http_sendfile_learned_e  rc;
+
+    rc = ngx_http_sendfile_learn_look(r, ctx, learned);
+
+    if (ctx->trial == NULL) {
+        ngx_http_sendfile_zone_looked(ctx->learn->zone,
+                                      NGX_HTTP_SENDFILE_STATS_ANSWER,
+                                      rc == NGX_HTTP_SENDFILE_LEARNED_FRESH);
+    }
+
+    return rc;
+}
+
+
+static ngx_http_sendfile_learned_e
+ngx_http_sendfile_learn_look(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_learned_t *learned)
 {
     const char                       *err;
@@ -134,9 +155,11 @@ ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx)
 {
     u_char                           *p;
+    nsf_shard_rc_e                    rc;
     nsf_shard_value_t                 v;
     ngx_http_sendfile_learn_t        *learn;
     ngx_http_sendfile_learned_t      *learned;
+    ngx_http_sendfile_main_conf_t    *smcf;
     ngx_http_sendfile_kept_prefix_t   prefix;
 
     learn = ctx->learn;
@@ -181,9 +204,20 @@ ngx_http_sendfile_learn_keep(ngx_http_request_t *r,
 
     nsf_pack(p, &learned->target);
 
-    (void) ngx_http_sendfile_zone_put(learn->zone, &learn->name, &v);
+    rc = ngx_http_sendfile_zone_put(learn->zone, &learn->name, &v);
 
+    learn->stored = (rc == NSF_SHARD_OK);
     learn->claimed = 0;
+
+    ngx_http_sendfile_zone_kept(learn->zone, NGX_HTTP_SENDFILE_STATS_ANSWER,
+                                rc);
+
+    if (rc == NSF_SHARD_OK) {
+        smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+
+        ngx_http_sendfile_stats_add(smcf->counters,
+                                    NGX_HTTP_SENDFILE_STATS_LEARNED, 1);
+    }
 }
 
 

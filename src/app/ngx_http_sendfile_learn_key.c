@@ -20,6 +20,7 @@ static ngx_int_t ngx_http_sendfile_learn_host(ngx_http_request_t *r,
     ngx_str_t *host);
 static ngx_int_t ngx_http_sendfile_learn_join(ngx_http_request_t *r,
     ngx_str_t *host, ngx_str_t *url);
+static ngx_uint_t ngx_http_sendfile_learn_https(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_learn_id(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *id);
@@ -110,11 +111,9 @@ ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
 
     ngx_str_set(&scheme, "http://");
 
-#if (NGX_HTTP_SSL)
-    if (r->connection->ssl) {
+    if (ngx_http_sendfile_learn_https(r)) {
         ngx_str_set(&scheme, "https://");
     }
-#endif
 
     url->len = scheme.len + host->len + r->unparsed_uri.len;
 
@@ -134,6 +133,25 @@ ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
     ngx_memcpy(p, r->unparsed_uri.data, r->unparsed_uri.len);
 
     return NGX_OK;
+}
+
+
+static ngx_uint_t
+ngx_http_sendfile_learn_https(ngx_http_request_t *r)
+{
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx && ctx->trial) {
+        return ctx->trial->https;
+    }
+
+#if (NGX_HTTP_SSL)
+    return r->connection->ssl != NULL;
+#else
+    return 0;
+#endif
 }
 
 
@@ -186,11 +204,8 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *id)
 {
-    size_t                len;
-    u_char               *src, *dst, *last;
-    ngx_int_t             rc;
-    ngx_str_t             key;
-    const unsigned char  *p;
+    ngx_int_t  rc;
+    ngx_str_t  key;
 
     ngx_http_sendfile_id(r, id);
 
@@ -214,6 +229,17 @@ ngx_http_sendfile_learn_id(ngx_http_request_t *r,
 
         return NGX_OK;
     }
+
+    return ngx_http_sendfile_learn_line_id(r, id);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_learn_line_id(ngx_http_request_t *r, ngx_str_t *id)
+{
+    size_t                len;
+    u_char               *src, *dst, *last;
+    const unsigned char  *p;
 
     src = r->unparsed_uri.data;
     last = src + r->unparsed_uri.len;

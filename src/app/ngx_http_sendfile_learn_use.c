@@ -17,7 +17,6 @@
 #include "ngx_http_sendfile_location.h"
 
 
-static ngx_int_t ngx_http_sendfile_learn_handler(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_sendfile_learn_applies(ngx_http_request_t *r,
     ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_http_sendfile_learn_e ngx_http_sendfile_learn_kind(
@@ -84,7 +83,7 @@ ngx_http_sendfile_learn_init(ngx_conf_t *cf)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_learn_handler(ngx_http_request_t *r)
 {
     ngx_int_t                      rc;
@@ -256,6 +255,7 @@ ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf)
 {
     ngx_http_sendfile_learn_t    *learn;
+    ngx_http_sendfile_learned_e   found;
     ngx_http_sendfile_learned_t   learned;
 
     learn = ctx->learn;
@@ -268,7 +268,15 @@ ngx_http_sendfile_learn_ask(ngx_http_request_t *r,
         return ngx_http_sendfile_learn_care(r, learn);
     }
 
-    switch (ngx_http_sendfile_learn_find(r, ctx, &learned)) {
+    found = ngx_http_sendfile_learn_find(r, ctx, &learned);
+
+    if (ctx->trial) {
+        ctx->trial->learns = 1;
+        ctx->trial->learned = learned.value;
+        ctx->trial->learned_old = (found == NGX_HTTP_SENDFILE_LEARNED_NONE);
+    }
+
+    switch (found) {
 
     case NGX_HTTP_SENDFILE_LEARNED_FRESH:
         return ngx_http_sendfile_learn_use(r, ctx, slcf, &learned,
@@ -295,6 +303,16 @@ ngx_http_sendfile_learn_ask_anew(ngx_http_request_t *r,
     ngx_http_sendfile_learned_t  *stale;
 
     learn = ctx->learn;
+
+    if (ctx->trial) {
+        /* one that is claimed stays so: its renewal is another request's */
+
+        return (ngx_http_sendfile_learn_claimed(learned)
+                && (slcf->cache_use_stale & NGX_HTTP_SENDFILE_STALE_UPDATING))
+               ? ngx_http_sendfile_learn_use(r, ctx, slcf, learned,
+                                             NGX_HTTP_SENDFILE_STATUS_STALE)
+               : NGX_DECLINED;
+    }
 
     /* before the claim, so that no lack of memory can leave it taken */
 
@@ -408,6 +426,7 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
     outcome->status = status;
     outcome->target = learned->target;
 
+    ctx->valid = learned->value.valid;
     ctx->learn->fate = NGX_HTTP_SENDFILE_LEARN_USED;
     ctx->learn->age = ngx_max(0, ngx_time() - learned->born);
 
@@ -422,7 +441,9 @@ ngx_http_sendfile_learn_use(ngx_http_request_t *r,
         return rc;
     }
 
-    ngx_http_sendfile_learn_forget(ctx->learn);
+    if (ctx->trial == NULL) {
+        ngx_http_sendfile_learn_forget(ctx->learn);
+    }
 
     *outcome = before;
 
@@ -491,6 +512,12 @@ ngx_http_sendfile_learn_redirect(ngx_http_request_t *r,
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
     ctx->delivery = NGX_HTTP_SENDFILE_REDIRECTING;
+
+    if (ctx->trial) {
+        ctx->trial->uri = uri;
+        ctx->trial->args = learned->base;
+        return NGX_DONE;
+    }
 
     (void) ngx_http_internal_redirect(r, &uri, &learned->base);
     ngx_http_finalize_request(r, NGX_DONE);

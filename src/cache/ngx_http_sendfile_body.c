@@ -29,6 +29,11 @@ static void ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body,
     u_char *data);
 
 
+#define ngx_http_sendfile_body_looked(body, found)                            \
+    ngx_http_sendfile_zone_looked((body)->zone, NGX_HTTP_SENDFILE_STATS_BODY, \
+                                  found)
+
+
 ngx_int_t
 ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body, ngx_msec_t check,
     ngx_pool_t *pool)
@@ -45,6 +50,7 @@ ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body, ngx_msec_t check,
         != NSF_SHARD_OK
         || v.len < sizeof(ngx_http_sendfile_ident_t))
     {
+        ngx_http_sendfile_body_looked(body, 0);
         return NGX_DECLINED;
     }
 
@@ -56,9 +62,16 @@ ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body, ngx_msec_t check,
 
     body->data = v.data + sizeof(ngx_http_sendfile_ident_t);
 
-    return (v.generation >= body->moment.due
-            && v.valid + check > ngx_current_msec)
-           ? NGX_OK : NGX_AGAIN;
+    if (v.generation >= body->moment.due
+        && v.valid + check > ngx_current_msec)
+    {
+        ngx_http_sendfile_body_looked(body, 1);
+        return NGX_OK;
+    }
+
+    /* a look at the file says whether it was found: body_check() */
+
+    return NGX_AGAIN;
 }
 
 
@@ -73,8 +86,11 @@ ngx_http_sendfile_body_check(ngx_http_sendfile_body_t *body,
     if (!ngx_http_sendfile_ident_same(&ident, &body->ident)) {
         body->data = NULL;
         ngx_http_sendfile_zone_delete(body->zone, &body->name);
+        ngx_http_sendfile_body_looked(body, 0);
         return NGX_DECLINED;
     }
+
+    ngx_http_sendfile_body_looked(body, 1);
 
     /* the same bytes again: just the times are set */
 
@@ -166,6 +182,7 @@ ngx_http_sendfile_body_settled(ngx_http_sendfile_ident_t *ident)
 static void
 ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body, u_char *data)
 {
+    nsf_shard_rc_e     rc;
     nsf_shard_value_t  v;
 
     ngx_memzero(&v, sizeof(nsf_shard_value_t));
@@ -175,5 +192,7 @@ ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body, u_char *data)
     v.valid = ngx_current_msec;
     v.generation = body->moment.now;
 
-    (void) ngx_http_sendfile_zone_put(body->zone, &body->name, &v);
+    rc = ngx_http_sendfile_zone_put(body->zone, &body->name, &v);
+
+    ngx_http_sendfile_zone_kept(body->zone, NGX_HTTP_SENDFILE_STATS_BODY, rc);
 }

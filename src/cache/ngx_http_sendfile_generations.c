@@ -12,7 +12,7 @@
 
 /* for each kind of names, a power of two */
 
-#define NGX_HTTP_SENDFILE_GENERATIONS_BITS   12
+#define NGX_HTTP_SENDFILE_GENERATIONS_BITS   14
 #define NGX_HTTP_SENDFILE_GENERATIONS_SLOTS                                   \
     (2 << NGX_HTTP_SENDFILE_GENERATIONS_BITS)
 

@@ -11,7 +11,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_sendfile_zone.h"
-#include "ngx_http_sendfile_buffer.h"
+#include "ngx_http_sendfile_copies.h"
 #include "nsf_siphash.h"
 
 
@@ -23,6 +23,15 @@
 
 #define NGX_HTTP_SENDFILE_ZONE_SPIN   64
 #define NGX_HTTP_SENDFILE_ZONE_YIELD  1000
+
+
+/*
+ * Values that the worker keeps copies of: shorter ones are copied sooner than
+ * looked for, and few long ones would fill the room.
+ */
+
+#define NGX_HTTP_SENDFILE_ZONE_COPY_MIN  512
+#define NGX_HTTP_SENDFILE_ZONE_COPY_MAX  65536
 
 
 /* a name of usual length, beside a value */
@@ -43,6 +52,14 @@ struct ngx_http_sendfile_zone_shard_s {
     ngx_slab_pool_t                 *pool;
     nsf_shard_t                      shard;
 };
+
+
+/* where a copy goes: "copy" is NULL if it is the pool's alone */
+
+typedef struct {
+    ngx_pool_t                      *pool;
+    ngx_http_sendfile_copy_t        *copy;
+} ngx_http_sendfile_zone_alloc_t;
 
 
 static size_t ngx_http_sendfile_zone_shard_size(
@@ -318,21 +335,69 @@ ngx_http_sendfile_zone_get(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name, nsf_shard_value_t *v, ngx_pool_t *pool)
 {
     nsf_pool_t                       np;
+    nsf_shard_rc_e                   rc;
+    ngx_http_sendfile_copy_t        *copy;
+    ngx_http_sendfile_zone_alloc_t   ctx;
     ngx_http_sendfile_zone_shard_t  *s;
 
     s = ngx_http_sendfile_zone_shard(zone, name);
 
-    np.alloc = ngx_http_sendfile_zone_alloc;
-    np.ctx = pool;
+    ctx.pool = pool;
+    ctx.copy = NULL;
 
-    return nsf_shard_get(&s->shard, name, ngx_current_msec, v, &np);
+    np.alloc = ngx_http_sendfile_zone_alloc;
+    np.ctx = &ctx;
+
+    copy = ngx_http_sendfile_copies_find(s, name->hash);
+
+    rc = nsf_shard_get_changed(&s->shard, name, ngx_current_msec, v, &np,
+                               copy ? copy->stamp : 0);
+
+    if (rc != NSF_SHARD_OK) {
+        return rc;
+    }
+
+    if (copy && v->stamp == copy->stamp) {
+
+        /* a length that is not the copy's is nonsense in the memory */
+
+        if (v->len != copy->len
+            || ngx_http_sendfile_copies_use(copy, pool) != NGX_OK)
+        {
+            return NSF_SHARD_MEMORY;
+        }
+
+        v->data = copy->data;
+
+    } else if (ctx.copy && v->data == ctx.copy->data
+               && v->len == ctx.copy->len)
+    {
+        ctx.copy->shard = s;
+        ctx.copy->hash = name->hash;
+        ctx.copy->stamp = v->stamp;
+
+        ngx_http_sendfile_copies_keep(ctx.copy);
+    }
+
+    return NSF_SHARD_OK;
 }
 
 
 static void *
-ngx_http_sendfile_zone_alloc(void *ctx, size_t size)
+ngx_http_sendfile_zone_alloc(void *data, size_t size)
 {
-    return ngx_http_sendfile_buffer_alloc(ctx, size);
+    ngx_http_sendfile_zone_alloc_t  *ctx = data;
+
+    if (size <= NGX_HTTP_SENDFILE_ZONE_COPY_MIN
+        || size > NGX_HTTP_SENDFILE_ZONE_COPY_MAX)
+    {
+        ctx->copy = NULL;
+        return ngx_palloc(ctx->pool, size);
+    }
+
+    ctx->copy = ngx_http_sendfile_copies_create(ctx->pool, size);
+
+    return ctx->copy ? ctx->copy->data : NULL;
 }
 
 
@@ -373,6 +438,7 @@ ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name, nsf_shard_value_t *v)
 {
     nsf_shard_rc_e                   rc;
+    nsf_shard_stat_t                 before, after;
     ngx_http_sendfile_zone_shard_t  *s;
 
     s = ngx_http_sendfile_zone_shard(zone, name);
@@ -381,9 +447,30 @@ ngx_http_sendfile_zone_put(ngx_http_sendfile_zone_t *zone,
         return NSF_SHARD_BUSY;
     }
 
+    if (zone->counters == NULL) {
+        rc = nsf_shard_put(&s->shard, name, ngx_current_msec, v);
+
+        ngx_shmtx_unlock(&s->pool->mutex);
+
+        return rc;
+    }
+
+    /* an entry makes room in the ring of its own kind only */
+
+    nsf_shard_stat(&s->shard, &before);
+
     rc = nsf_shard_put(&s->shard, name, ngx_current_msec, v);
 
+    nsf_shard_stat(&s->shard, &after);
+
     ngx_shmtx_unlock(&s->pool->mutex);
+
+    if (after.evicted > before.evicted) {
+        ngx_http_sendfile_stats_add(zone->counters,
+                                    NGX_HTTP_SENDFILE_STATS_EVICTIONS
+                                    + v->negative,
+                                    after.evicted - before.evicted);
+    }
 
     return rc;
 }
@@ -425,4 +512,49 @@ ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
     (void) nsf_shard_del(&s->shard, name);
 
     ngx_shmtx_unlock(&s->pool->mutex);
+}
+
+
+void
+ngx_http_sendfile_zone_looked(ngx_http_sendfile_zone_t *zone,
+    ngx_http_sendfile_stats_entry_e entry, ngx_uint_t found)
+{
+    ngx_http_sendfile_stats_add(zone->counters, entry
+                                + (found ? NGX_HTTP_SENDFILE_STATS_HITS
+                                         : NGX_HTTP_SENDFILE_STATS_MISSES),
+                                1);
+}
+
+
+void
+ngx_http_sendfile_zone_kept(ngx_http_sendfile_zone_t *zone,
+    ngx_http_sendfile_stats_entry_e entry, nsf_shard_rc_e rc)
+{
+    if (rc != NSF_SHARD_OK) {
+        ngx_http_sendfile_stats_add(zone->counters,
+                                    NGX_HTTP_SENDFILE_STATS_REFUSALS + entry,
+                                    1);
+    }
+}
+
+
+void
+ngx_http_sendfile_zone_stat(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_stat_t *stat)
+{
+    ngx_uint_t        i;
+    nsf_shard_stat_t  one;
+
+    ngx_memzero(stat, sizeof(nsf_shard_stat_t));
+
+    for (i = 0; i < zone->nshards; i++) {
+        nsf_shard_stat(&zone->shards[i].shard, &one);
+
+        stat->entries += one.entries;
+        stat->negative += one.negative;
+        stat->bytes += one.bytes;
+        stat->evicted += one.evicted;
+        stat->moved += one.moved;
+        stat->recovered += one.recovered;
+    }
 }

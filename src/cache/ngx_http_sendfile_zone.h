@@ -16,6 +16,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_sendfile_generations.h"
+#include "ngx_http_sendfile_stats.h"
 #include "nsf_shard.h"
 
 
@@ -43,6 +44,9 @@ struct ngx_http_sendfile_zone_s {
 
     /* by which entries are old; that of all zones */
     ngx_http_sendfile_generations_t *generations;
+
+    /* what is counted, set when a worker starts; NULL: nothing is */
+    uint64_t                        *counters;
 
     /* where the name is first used, for the checks */
     u_char                          *file;
@@ -84,6 +88,22 @@ ngx_uint_t ngx_http_sendfile_zone_claim(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name, nsf_shard_value_t *v, uint64_t until);
 void ngx_http_sendfile_zone_delete(ngx_http_sendfile_zone_t *zone,
     nsf_shard_key_t *name);
+
+
+/*
+ * Counting, for those who know what for they have looked: whether what was
+ * found could be used, and what has become of an entry that was to be kept.
+ */
+
+void ngx_http_sendfile_zone_looked(ngx_http_sendfile_zone_t *zone,
+    ngx_http_sendfile_stats_entry_e entry, ngx_uint_t found);
+void ngx_http_sendfile_zone_kept(ngx_http_sendfile_zone_t *zone,
+    ngx_http_sendfile_stats_entry_e entry, nsf_shard_rc_e rc);
+
+/* the sums of all shards, of no one moment */
+
+void ngx_http_sendfile_zone_stat(ngx_http_sendfile_zone_t *zone,
+    nsf_shard_stat_t *stat);
 
 
 #endif /* _NGX_HTTP_SENDFILE_ZONE_H_INCLUDED_ */

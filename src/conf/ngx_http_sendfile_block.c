@@ -23,6 +23,9 @@ typedef struct {
     ngx_http_sendfile_store_type_t  *type;
     ngx_array_t                      servers;
 
+    /* directives that not every kind of store has */
+    ngx_array_t                      lines;
+
     ngx_int_t                        distribution;
     ngx_int_t                        connections;
     ngx_msec_t                       connect_timeout;
@@ -46,7 +49,14 @@ static char *ngx_http_sendfile_block_connections(ngx_conf_t *cf,
     ngx_http_sendfile_block_t *b, ngx_str_t *value);
 static char *ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
     ngx_str_t *name, ngx_str_t *value);
+static char *ngx_http_sendfile_block_own(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_str_t *value);
+static ngx_int_t ngx_http_sendfile_block_find(
+    ngx_http_sendfile_store_type_t *type, ngx_str_t *name);
+static char *ngx_http_sendfile_block_unknown(ngx_conf_t *cf, ngx_str_t *name);
 static char *ngx_http_sendfile_block_duplicate(ngx_conf_t *cf);
+static ngx_int_t ngx_http_sendfile_block_lines(ngx_conf_t *cf,
+    ngx_http_sendfile_block_t *b, ngx_http_sendfile_servers_conf_t *set);
 static ngx_int_t ngx_http_sendfile_block_store(ngx_conf_t *cf,
     ngx_http_sendfile_store_t *store, ngx_http_sendfile_block_t *b);
 static ngx_int_t ngx_http_sendfile_block_ident(ngx_conf_t *cf,
@@ -91,7 +101,10 @@ ngx_http_sendfile_conf_block(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     if (ngx_array_init(&b.servers, cf->pool, 4,
                        sizeof(ngx_http_sendfile_server_conf_t))
-        != NGX_OK)
+        != NGX_OK
+        || ngx_array_init(&b.lines, cf->pool, 1,
+                          sizeof(ngx_http_sendfile_line_t))
+           != NGX_OK)
     {
         return NGX_CONF_ERROR;
     }
@@ -174,12 +187,7 @@ ngx_http_sendfile_block_line(ngx_conf_t *cf, ngx_command_t *dummy, void *conf)
                                             &value[1]);
     }
 
-    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                       "unknown directive \"%V\" in a store: write server, "
-                       "distribution, connections, connect_timeout or "
-                       "timeout", &value[0]);
-
-    return NGX_CONF_ERROR;
+    return ngx_http_sendfile_block_own(cf, b, value);
 }
 
 
@@ -410,6 +418,109 @@ ngx_http_sendfile_block_time(ngx_conf_t *cf, ngx_msec_t *msec,
 }
 
 
+/* the kind of the block's store may be known only later */
+
+static char *
+ngx_http_sendfile_block_own(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_str_t *value)
+{
+    ngx_uint_t                        i;
+    ngx_http_sendfile_line_t         *line;
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t  **types;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    types = smcf->types.elts;
+
+    for (i = 0; i < smcf->types.nelts; i++) {
+        if (ngx_http_sendfile_block_find(types[i], &value[0]) != NGX_ERROR) {
+            break;
+        }
+    }
+
+    if (i == smcf->types.nelts) {
+        return ngx_http_sendfile_block_unknown(cf, &value[0]);
+    }
+
+    line = b->lines.elts;
+
+    for (i = 0; i < b->lines.nelts; i++) {
+        if (ngx_strcmp(line[i].name.data, value[0].data) == 0) {
+            return ngx_http_sendfile_block_duplicate(cf);
+        }
+    }
+
+    line = ngx_array_push(&b->lines);
+    if (line == NULL) {
+        return NGX_CONF_ERROR;
+    }
+
+    line->name = value[0];
+    line->value = value[1];
+    ngx_http_sendfile_conf_place(cf, &line->place);
+
+    return NGX_CONF_OK;
+}
+
+
+/* which of the type's own directives has the name, or NGX_ERROR */
+
+static ngx_int_t
+ngx_http_sendfile_block_find(ngx_http_sendfile_store_type_t *type,
+    ngx_str_t *name)
+{
+    ngx_int_t  i;
+
+    if (type->lines == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; type->lines[i].len; i++) {
+        if (type->lines[i].len == name->len
+            && ngx_strncmp(type->lines[i].data, name->data, name->len) == 0)
+        {
+            return i;
+        }
+    }
+
+    return NGX_ERROR;
+}
+
+
+static char *
+ngx_http_sendfile_block_unknown(ngx_conf_t *cf, ngx_str_t *name)
+{
+    u_char                           *p, *last;
+    ngx_str_t                        *line;
+    ngx_uint_t                        i;
+    ngx_http_sendfile_main_conf_t    *smcf;
+    ngx_http_sendfile_store_type_t  **types;
+    u_char                            text[NGX_MAX_CONF_ERRSTR];
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    p = text;
+    last = text + NGX_MAX_CONF_ERRSTR;
+
+    types = smcf->types.elts;
+
+    for (i = 0; i < smcf->types.nelts; i++) {
+        for (line = types[i]->lines; line && line->len; line++) {
+            p = ngx_slprintf(p, last, ", or %V for a server %V", line,
+                             &types[i]->server_usage);
+        }
+    }
+
+    ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
+                       "unknown directive \"%V\" in a store: write server, "
+                       "distribution, connections, connect_timeout or "
+                       "timeout%*s", name, (size_t) (p - text), text);
+
+    return NGX_CONF_ERROR;
+}
+
+
 /* of a line in a block nginx prints no name */
 
 static char *
@@ -440,6 +551,10 @@ ngx_http_sendfile_block_store(ngx_conf_t *cf,
 
     store->type = b->type;
 
+    if (ngx_http_sendfile_block_lines(cf, b, &set) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (ngx_http_sendfile_block_ident(cf, store, &set) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -448,10 +563,51 @@ ngx_http_sendfile_block_store(ngx_conf_t *cf,
 }
 
 
+static ngx_int_t
+ngx_http_sendfile_block_lines(ngx_conf_t *cf, ngx_http_sendfile_block_t *b,
+    ngx_http_sendfile_servers_conf_t *set)
+{
+    ngx_int_t                  n;
+    ngx_uint_t                 i;
+    ngx_http_sendfile_line_t  *line;
+
+    n = 0;
+
+    while (b->type->lines && b->type->lines[n].len) {
+        n++;
+    }
+
+    set->lines = ngx_pcalloc(cf->pool,
+                             (n + 1) * sizeof(ngx_http_sendfile_line_t));
+    if (set->lines == NULL) {
+        return NGX_ERROR;
+    }
+
+    line = b->lines.elts;
+
+    for (i = 0; i < b->lines.nelts; i++) {
+        n = ngx_http_sendfile_block_find(b->type, &line[i].name);
+
+        if (n == NGX_ERROR) {
+            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                          "\"%V\" is not for %V servers: leave it out in "
+                          "%s:%ui", &line[i].name, &b->type->scheme,
+                          line[i].place.file, line[i].place.line);
+            return NGX_ERROR;
+        }
+
+        set->lines[n] = line[i];
+    }
+
+    return NGX_OK;
+}
+
+
 /*
- * With other servers, or the keys spread over them in another way, the name
- * stands for other data, and what a cache has of it is not to be used.  The
- * order of the servers does not count, as it does not for the clients.
+ * With other servers, or the keys spread over them in another way, or with
+ * another value of a directive that only this kind has, the name stands for
+ * other data, and what a cache has of it is not to be used.  The order of the
+ * servers does not count, as it does not for the clients.
  */
 
 static ngx_int_t
@@ -461,6 +617,7 @@ ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
     u_char                            *p;
     ngx_md5_t                          md5;
     ngx_uint_t                         i;
+    ngx_http_sendfile_line_t          *line;
     ngx_http_sendfile_server_conf_t   *server, **servers;
     u_char                             text[NGX_INT_T_LEN + 2];
 
@@ -499,6 +656,15 @@ ngx_http_sendfile_block_ident(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
         p = ngx_snprintf(text, sizeof(text), "%ui",
                          (ngx_uint_t) set->distribution);
         ngx_md5_update(&md5, text, p - text);
+    }
+
+    for (i = 0; store->type->lines && store->type->lines[i].len; i++) {
+        line = &set->lines[i];
+
+        if (line->value.data) {
+            ngx_md5_update(&md5, line->name.data, line->name.len + 1);
+            ngx_md5_update(&md5, line->value.data, line->value.len + 1);
+        }
     }
 
     p = ngx_pnalloc(cf->pool, 16);

@@ -539,6 +539,7 @@ ngx_http_sendfile_conf_server(ngx_conf_t *cf,
     set.distribution = NGX_HTTP_SENDFILE_DISTRIBUTION;
     set.connections = NGX_HTTP_SENDFILE_CONNECTIONS;
     set.connect_timeout = NGX_HTTP_SENDFILE_CONNECT_TIMEOUT;
+    set.lines = NULL;
 
     return (store->type->servers(cf, store, &set) == NGX_OK) ? NGX_CONF_OK
                                                              : NGX_CONF_ERROR;

@@ -48,6 +48,9 @@ typedef struct {
 } ngx_http_sendfile_content_t;
 
 
+static ngx_int_t ngx_http_sendfile_direct_trial(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content);
 static ngx_int_t ngx_http_sendfile_direct_root(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *root);
@@ -89,6 +92,8 @@ static void ngx_http_sendfile_direct_hints(ngx_http_request_t *r,
     ngx_file_t *file);
 static ngx_int_t ngx_http_sendfile_direct_type(ngx_http_request_t *r,
     nsf_target_t *target);
+static ngx_int_t ngx_http_sendfile_direct_headers(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content);
 static ngx_int_t ngx_http_sendfile_direct_send(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content);
 
@@ -110,6 +115,10 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ngx_http_sendfile_ctx_moment(r, ctx, &content.moment);
 
+    if (ctx->trial) {
+        return ngx_http_sendfile_direct_trial(r, ctx, slcf, &content);
+    }
+
     if (slcf->cache && slcf->cache_body) {
         rc = ngx_http_sendfile_direct_body(r, ctx, slcf, &content);
 
@@ -123,6 +132,7 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     ctx->state = NGX_HTTP_SENDFILE_DONE;
     ctx->delivery = NGX_HTTP_SENDFILE_DELIVERED;
+    ctx->direct = 1;
     ngx_http_set_ctx(r, ctx, ngx_http_sendfile_filter_module);
 
     rc = ngx_http_discard_request_body(r);
@@ -134,6 +144,36 @@ ngx_http_sendfile_direct(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_finalize_request(r, rc);
 
     return NGX_DONE;
+}
+
+
+/* the file is opened, as its user may: from no cache, and to be closed */
+
+static ngx_int_t
+ngx_http_sendfile_direct_trial(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_content_t *content)
+{
+    ngx_int_t  rc;
+
+    ctx->trial->root = content->root;
+    ctx->trial->file = content->name;
+
+    if (ngx_http_sendfile_direct_prepare(r, content) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_sendfile_direct_open(r, ctx, slcf, content);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    ctx->state = NGX_HTTP_SENDFILE_DONE;
+    ctx->delivery = NGX_HTTP_SENDFILE_DELIVERED;
+
+    return (ngx_http_sendfile_direct_headers(r, ctx, content) == NGX_OK)
+           ? NGX_DONE : NGX_ERROR;
 }
 
 
@@ -610,6 +650,22 @@ ngx_http_sendfile_direct_type(ngx_http_request_t *r, nsf_target_t *target)
 
 
 static ngx_int_t
+ngx_http_sendfile_direct_headers(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content)
+{
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_length_n = content->size;
+    r->headers_out.last_modified_time = content->mtime;
+
+    if (ngx_http_sendfile_set_validators(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_sendfile_direct_type(r, &ctx->outcome.target);
+}
+
+
+static ngx_int_t
 ngx_http_sendfile_direct_send(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_content_t *content)
 {
@@ -623,13 +679,7 @@ ngx_http_sendfile_direct_send(ngx_http_request_t *r,
 
     r->connection->log->action = "sending response to client";
 
-    r->headers_out.status = NGX_HTTP_OK;
-    r->headers_out.content_length_n = content->size;
-    r->headers_out.last_modified_time = content->mtime;
-
-    if (ngx_http_sendfile_set_validators(r) != NGX_OK
-        || ngx_http_sendfile_direct_type(r, &ctx->outcome.target) != NGX_OK)
-    {
+    if (ngx_http_sendfile_direct_headers(r, ctx, content) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 

@@ -13,6 +13,11 @@
 #include "ngx_http_sendfile_deliver.h"
 
 
+/* what to run next, with a URL of usual length */
+
+#define NGX_HTTP_SENDFILE_HINT  256
+
+
 static ngx_uint_t ngx_http_sendfile_fallback_type(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_str_t *to, ngx_uint_t *code);
@@ -24,6 +29,10 @@ static ngx_int_t ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
 static ngx_int_t ngx_http_sendfile_fallback_args(ngx_http_request_t *r,
     ngx_str_t *args);
 static void ngx_http_sendfile_fallback_app(ngx_http_sendfile_ctx_t *ctx);
+static ngx_uint_t ngx_http_sendfile_fallback_limited(
+    ngx_http_sendfile_ctx_t *ctx, u_char *more);
+static void ngx_http_sendfile_fallback_hint(ngx_http_request_t *r,
+    u_char *hint);
 static ngx_uint_t ngx_http_sendfile_fallback_level(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 
@@ -41,6 +50,12 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_str_null(&to);
 
     type = ngx_http_sendfile_fallback_type(r, ctx, slcf, &to, &code);
+
+    if (ctx->trial) {
+        ctx->trial->falls = 1;
+        ctx->trial->fallback = type;
+        ctx->trial->to = to;
+    }
 
     switch (type) {
 
@@ -68,6 +83,10 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         ngx_http_sendfile_log_failure(r, ctx, "sent to ", &to, 0);
         ngx_http_sendfile_fallback_app(ctx);
 
+        if (ctx->trial) {
+            return NGX_DONE;
+        }
+
         (void) ngx_http_named_location(r, &to);
         ngx_http_finalize_request(r, NGX_DONE);
 
@@ -77,6 +96,10 @@ ngx_http_sendfile_fallback(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return ngx_http_sendfile_fallback_uri(r, ctx, slcf, &to);
 
     default:
+        if (ctx->trial) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
         ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
                       "http_sendfile: invalid fallback \"%*s\": it must be "
                       "a named location (@app), a URI (/app), a code (=404) "
@@ -195,6 +218,12 @@ ngx_http_sendfile_fallback_uri(ngx_http_request_t *r,
         args = r->args;
     }
 
+    if (ctx->trial) {
+        ctx->trial->uri = *to;
+        ctx->trial->args = args;
+        return NGX_DONE;
+    }
+
     (void) ngx_http_internal_redirect(r, to, &args);
     ngx_http_finalize_request(r, NGX_DONE);
 
@@ -276,17 +305,24 @@ ngx_http_sendfile_log_failure(ngx_http_request_t *r,
     ngx_uint_t   level;
     u_char       key[NGX_HTTP_SENDFILE_LOG_TEXT];
     u_char       where[NGX_HTTP_SENDFILE_LOG_TEXT];
+    u_char       more[NGX_HTTP_SENDFILE_LIMIT_TEXT];
+    u_char       hint[NGX_HTTP_SENDFILE_HINT];
 
     log = r->connection->log;
     level = ngx_http_sendfile_fallback_level(r, ctx);
 
-    if (log->log_level < level) {
+    if (log->log_level < level
+        || ctx->trial
+        || ngx_http_sendfile_fallback_limited(ctx, more))
+    {
         return;
     }
 
     p = where;
+    *hint = '\0';
 
     if (code) {
+        ngx_http_sendfile_fallback_hint(r, hint);
         p = ngx_snprintf(where, NGX_HTTP_SENDFILE_LOG_TEXT, "%ui", code);
 
     } else if (to) {
@@ -308,13 +344,82 @@ ngx_http_sendfile_log_failure(ngx_http_request_t *r,
     len = ngx_http_sendfile_log_text(key, &ctx->key);
 
     ngx_log_error(level, log, ctx->outcome.err,
-                  "http_sendfile: key \"%*s\"%s%V%s%V: %s%s%s, %s%*s",
+                  "http_sendfile: key \"%*s\"%s%V%s%V: %s%s%s, %s%*s%s%s",
                   len, key,
                   url.len ? " in " : "", &url,
                   path.len ? ", file " : "", &path,
                   ctx->outcome.reason, ctx->outcome.detail ? ": " : "",
                   ctx->outcome.detail ? ctx->outcome.detail : "",
-                  done, (size_t) (p - where), where);
+                  done, (size_t) (p - where), where, hint, more);
+}
+
+
+/* while a store is down, a line for each reason and second is enough */
+
+static ngx_uint_t
+ngx_http_sendfile_fallback_limited(ngx_http_sendfile_ctx_t *ctx, u_char *more)
+{
+    *more = '\0';
+
+    if (!(ctx->outcome.failure & (NGX_HTTP_SENDFILE_ON_ERROR
+                                  |NGX_HTTP_SENDFILE_ON_TIMEOUT))
+        || ctx->store == NULL
+        || ctx->outcome.reason == NULL
+        || ctx->outcome.target.path.len)
+    {
+        return 0;
+    }
+
+    return !ngx_http_sendfile_limit(&ctx->store->limit, ctx->outcome.reason,
+                                    more);
+}
+
+
+/*
+ * What to run next.  The URL is the client's, and may be pasted into a shell:
+ * it is left out if there is anything in it that quotes do not hold.
+ */
+
+static void
+ngx_http_sendfile_fallback_hint(ngx_http_request_t *r, u_char *hint)
+{
+    u_char      *p, *last;
+    ngx_str_t    host;
+    const char  *scheme;
+
+    last = hint + NGX_HTTP_SENDFILE_HINT - 1;
+
+    scheme = "http";
+
+#if (NGX_HTTP_SSL)
+    if (r->connection->ssl) {
+        scheme = "https";
+    }
+#endif
+
+    host = r->headers_in.host ? r->headers_in.host->value
+                              : r->headers_in.server;
+
+    p = ngx_slprintf(hint, last, ", see: sendfilectl explain ");
+
+    p = ngx_slprintf(p, last, host.len ? "'%s://%V%V'" : "'%s%V%V'",
+                     host.len ? scheme : "", &host, &r->unparsed_uri);
+
+    *p = '\0';
+
+    if (p < last) {
+        p = hint + sizeof(", see: sendfilectl explain '") - 1;
+
+        while (*p > 0x20 && *p < 0x7f && *p != '\'' && *p != '\\') {
+            p++;
+        }
+
+        if (p[0] == '\'' && p[1] == '\0') {
+            return;
+        }
+    }
+
+    hint[sizeof(", see: sendfilectl explain") - 1] = '\0';
 }
 
 

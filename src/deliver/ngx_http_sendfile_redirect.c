@@ -58,6 +58,12 @@ ngx_http_sendfile_redirect(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ctx->state = NGX_HTTP_SENDFILE_DONE;
     ctx->delivery = NGX_HTTP_SENDFILE_REDIRECTING;
 
+    if (ctx->trial) {
+        ctx->trial->uri = uri;
+        ctx->trial->args = args;
+        return NGX_DONE;
+    }
+
     (void) ngx_http_internal_redirect(r, &uri, &args);
     ngx_http_finalize_request(r, NGX_DONE);
 

@@ -134,6 +134,9 @@ struct ngx_http_sendfile_mrb_main_conf_s {
     unsigned                            has_access:1;
     unsigned                            has_file:1;
 
+    /* of the module for files; NULL: not there, or of another version */
+    ngx_http_sendfile_api_t            *api;
+
     /* of the worker; NULL: not open */
     ngx_http_sendfile_mrb_vm_t         *vm;
 };

@@ -185,6 +185,10 @@ ngx_http_sendfile_mrb_file_handler(ngx_http_request_t *r,
         return NGX_OK;
     }
 
+    if (s->trial) {
+        return NGX_AGAIN;
+    }
+
     rc = ngx_http_sendfile_mrb_run(r, mlcf->file, NULL, s);
 
     if (rc != NGX_OK) {

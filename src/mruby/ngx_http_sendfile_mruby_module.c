@@ -38,7 +38,9 @@ typedef struct {
 static ngx_int_t ngx_http_sendfile_mrb_postconfiguration(ngx_conf_t *cf);
 static ngx_int_t ngx_http_sendfile_mrb_add_prelude(ngx_conf_t *cf,
     ngx_http_sendfile_mrb_main_conf_t *mmcf);
-static ngx_int_t ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf);
+static ngx_http_sendfile_api_t *ngx_http_sendfile_mrb_api(ngx_conf_t *cf);
+static ngx_int_t ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf,
+    ngx_http_sendfile_mrb_main_conf_t *mmcf);
 static void *ngx_http_sendfile_mrb_create_main_conf(ngx_conf_t *cf);
 static void *ngx_http_sendfile_mrb_create_loc_conf(ngx_conf_t *cf);
 static char *ngx_http_sendfile_mrb_merge_loc_conf(ngx_conf_t *cf,
@@ -239,6 +241,8 @@ ngx_http_sendfile_mrb_postconfiguration(ngx_conf_t *cf)
         return NGX_OK;
     }
 
+    mmcf->api = ngx_http_sendfile_mrb_api(cf);
+
     if (ngx_http_sendfile_mrb_add_prelude(cf, mmcf) != NGX_OK) {
         return NGX_ERROR;
     }
@@ -260,7 +264,35 @@ ngx_http_sendfile_mrb_postconfiguration(ngx_conf_t *cf)
         *h = ngx_http_sendfile_mrb_access_handler;
     }
 
-    return mmcf->has_file ? ngx_http_sendfile_mrb_set_file(cf) : NGX_OK;
+    if (mmcf->has_file && ngx_http_sendfile_mrb_set_file(cf, mmcf) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (mmcf->api && mmcf->api->version != NGX_HTTP_SENDFILE_API) {
+        mmcf->api = NULL;
+    }
+
+    return NGX_OK;
+}
+
+
+/* of the module for files; NULL if it is not loaded */
+
+static ngx_http_sendfile_api_t *
+ngx_http_sendfile_mrb_api(ngx_conf_t *cf)
+{
+    ngx_uint_t     i;
+    ngx_module_t  *module;
+
+    for (i = 0; cf->cycle->modules[i]; i++) {
+        module = cf->cycle->modules[i];
+
+        if (ngx_strcmp(module->name, "ngx_http_sendfile_module") == 0) {
+            return (ngx_http_sendfile_api_t *) module->spare_hook0;
+        }
+    }
+
+    return NULL;
 }
 
 
@@ -283,37 +315,25 @@ ngx_http_sendfile_mrb_add_prelude(ngx_conf_t *cf,
 
 
 static ngx_int_t
-ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf)
+ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf,
+    ngx_http_sendfile_mrb_main_conf_t *mmcf)
 {
-    ngx_uint_t                i;
-    ngx_module_t             *module;
-    ngx_http_sendfile_api_t  *api;
-
-    for (i = 0; cf->cycle->modules[i]; i++) {
-        module = cf->cycle->modules[i];
-
-        if (ngx_strcmp(module->name, "ngx_http_sendfile_module") != 0) {
-            continue;
-        }
-
-        api = (ngx_http_sendfile_api_t *) module->spare_hook0;
-
-        if (api->version != NGX_HTTP_SENDFILE_API) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "ngx_http_sendfile_module.so and "
-                          "ngx_http_sendfile_mruby_module.so are of "
-                          "different versions: install both anew");
-            return NGX_ERROR;
-        }
-
-        return api->set_script(cf, ngx_http_sendfile_mrb_file_handler);
+    if (mmcf->api == NULL) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "\"http_sendfile_ruby\" needs ngx_http_sendfile_module: "
+                      "add load_module modules/ngx_http_sendfile_module.so");
+        return NGX_ERROR;
     }
 
-    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                  "\"http_sendfile_ruby\" needs ngx_http_sendfile_module: "
-                  "add load_module modules/ngx_http_sendfile_module.so");
+    if (mmcf->api->version != NGX_HTTP_SENDFILE_API) {
+        ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                      "ngx_http_sendfile_module.so and "
+                      "ngx_http_sendfile_mruby_module.so are of "
+                      "different versions: install both anew");
+        return NGX_ERROR;
+    }
 
-    return NGX_ERROR;
+    return mmcf->api->set_script(cf, ngx_http_sendfile_mrb_file_handler);
 }
 
 
@@ -763,13 +783,23 @@ ngx_http_sendfile_mrb_conf_time(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static void
 ngx_http_sendfile_mrb_set(ngx_http_script_engine_t *e)
 {
-    ngx_str_t                          value;
-    ngx_http_variable_value_t         *v;
-    ngx_http_sendfile_mrb_set_code_t  *code;
+    ngx_str_t                           value;
+    ngx_http_variable_value_t          *v;
+    ngx_http_sendfile_mrb_set_code_t   *code;
+    ngx_http_sendfile_mrb_main_conf_t  *mmcf;
 
     code = (ngx_http_sendfile_mrb_set_code_t *) e->ip;
 
     e->ip += sizeof(ngx_http_sendfile_mrb_set_code_t);
+
+    mmcf = ngx_http_get_module_main_conf(e->request,
+                                         ngx_http_sendfile_mruby_module);
+
+    if (mmcf->api && mmcf->api->trial(e->request))
+    {
+        e->request->variables[code->index] = ngx_http_variable_null_value;
+        return;
+    }
 
     if (ngx_http_sendfile_mrb_run(e->request, code->script, &value, NULL)
         != NGX_OK)

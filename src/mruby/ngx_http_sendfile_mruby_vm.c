@@ -510,18 +510,26 @@ static void
 ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm, ngx_log_t *log)
 {
     mrb_state                          *mrb;
+    ngx_uint_t                          hit;
     const char                         *why;
     ngx_http_sendfile_mrb_main_conf_t  *mmcf;
 
     mrb = vm->mrb;
+    mmcf = vm->main;
     why = NULL;
 
     ngx_http_sendfile_mrb_unlimit(vm);
 
+    hit = vm->hit || ngx_http_sendfile_mrb_too_deep(mrb);
+
+    if (mmcf->api) {
+        mmcf->api->count_script(vm->spent || hit);
+    }
+
     if (vm->spent) {
         why = "a script ran out of memory";
 
-    } else if (vm->hit || ngx_http_sendfile_mrb_too_deep(mrb)) {
+    } else if (hit) {
         why = "a script reached a limit";
 
     } else if (mrb->symidx > vm->symbols + NGX_HTTP_SENDFILE_MRB_SYMBOLS / 2) {
@@ -532,8 +540,6 @@ ngx_http_sendfile_mrb_finish(ngx_http_sendfile_mrb_vm_t *vm, ngx_log_t *log)
     }
 
     if (why) {
-        mmcf = vm->main;
-
         ngx_log_error(NGX_LOG_WARN, vm->log, 0, "mruby: a new VM, since %s",
                       why);
 

@@ -741,10 +741,14 @@ void
 ngx_http_sendfile_conn_broken(ngx_http_sendfile_conn_t *conn,
     const char *reason, ngx_err_t err, ngx_uint_t fails)
 {
+    u_char  more[NGX_HTTP_SENDFILE_LIMIT_TEXT];
+
     if (fails) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
-                      "http_sendfile: server %V: %s, %ui lookups fail",
-                      &conn->server->name, reason, conn->nops);
+        if (ngx_http_sendfile_limit(&conn->server->limit, reason, more)) {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, err,
+                          "http_sendfile: server %V: %s, %ui lookups fail%s",
+                          &conn->server->name, reason, conn->nops, more);
+        }
 
         ngx_http_sendfile_server_fail(conn->server, fails, ngx_cycle->log);
     }
@@ -757,9 +761,13 @@ static void
 ngx_http_sendfile_conn_timedout(ngx_http_sendfile_conn_t *conn,
     const char *reason, ngx_uint_t fails)
 {
-    ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                  "http_sendfile: server %V: %s, %ui lookups time out",
-                  &conn->server->name, reason, conn->nops);
+    u_char  more[NGX_HTTP_SENDFILE_LIMIT_TEXT];
+
+    if (ngx_http_sendfile_limit(&conn->server->limit, reason, more)) {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "http_sendfile: server %V: %s, %ui lookups time out%s",
+                      &conn->server->name, reason, conn->nops, more);
+    }
 
     if (fails) {
         ngx_http_sendfile_server_fail(conn->server, fails, ngx_cycle->log);

@@ -102,15 +102,20 @@ ngx_http_sendfile_connect_resolved(ngx_resolver_ctx_t *ctx)
     ngx_uint_t                 i;
     ngx_sockaddr_t             sockaddr;
     ngx_http_sendfile_conn_t  *conn;
+    u_char                     more[NGX_HTTP_SENDFILE_LIMIT_TEXT];
 
     conn = ctx->data;
 
     if (ctx->state || ctx->naddrs == 0) {
-        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                      "http_sendfile: %V could not be resolved (%i: %s), "
-                      "its last addresses are used",
-                      &ctx->name, ctx->state,
-                      ngx_resolver_strerror(ctx->state));
+        if (ngx_http_sendfile_limit(&conn->server->limit,
+                                    "could not be resolved", more))
+        {
+            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                          "http_sendfile: %V could not be resolved (%i: %s), "
+                          "its last addresses are used%s",
+                          &ctx->name, ctx->state,
+                          ngx_resolver_strerror(ctx->state), more);
+        }
 
         rc = ngx_http_sendfile_connect_addr(conn);
 

@@ -197,6 +197,25 @@ ngx_http_sendfile_pool_ring(ngx_conf_t *cf, ngx_http_sendfile_pool_t *pool)
 }
 
 
+void
+ngx_http_sendfile_pool_counters(ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_store_t *store)
+{
+    ngx_uint_t                   i;
+    ngx_http_sendfile_server_t  *server;
+
+    store->by_server = 1;
+
+    for (i = 0; i < pool->nservers; i++) {
+        server = &pool->servers[i];
+
+        server->counters = ngx_http_sendfile_stats_cells(store->stats,
+                                                NGX_HTTP_SENDFILE_STATS_STORE,
+                                                &store->url, &server->name);
+    }
+}
+
+
 ngx_http_sendfile_conn_t *
 ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool,
     ngx_http_sendfile_op_t *op)
@@ -208,8 +227,11 @@ ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool,
     server = ngx_http_sendfile_pool_server(pool, op);
 
     if (server == NGX_ERROR) {
+        op->down = 1;
         return NULL;
     }
+
+    op->counters = pool->servers[server].counters;
 
     conn = &pool->conns[server * pool->connections];
 
@@ -243,6 +265,9 @@ ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
     ngx_uint_t   i;
 
     if (pool->nservers == 1) {
+        op->counters = pool->servers->counters;
+        op->server = &pool->servers->name;
+
         return ngx_http_sendfile_server_up(pool->servers) ? 0 : NGX_ERROR;
     }
 
@@ -255,6 +280,12 @@ ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
 
         server = nsf_ring_find(pool->distribution, pool->points,
                                pool->npoints, hash);
+
+        if (i == 0) {
+            /* of a lookup that no server stands in for */
+            op->counters = pool->servers[server].counters;
+        }
+        op->server = &pool->servers[server].name;
 
         if (ngx_http_sendfile_server_up(&pool->servers[server])) {
             op->substitute = (i != 0);

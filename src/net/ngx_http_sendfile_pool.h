@@ -36,9 +36,14 @@ typedef struct {
 ngx_http_sendfile_pool_t *ngx_http_sendfile_pool_create(ngx_conf_t *cf,
     ngx_http_sendfile_servers_conf_t *set, ngx_http_sendfile_codec_t *codec);
 
+/* for the init() of a store: what its servers count */
+
+void ngx_http_sendfile_pool_counters(ngx_http_sendfile_pool_t *pool,
+    ngx_http_sendfile_store_t *store);
+
 /*
  * The connection for op->key, NULL if its server is down and no other one
- * stands in for it; sets op->substitute.
+ * stands in for it; sets op->substitute, op->down and op->counters.
  */
 
 ngx_http_sendfile_conn_t *ngx_http_sendfile_pool_get(

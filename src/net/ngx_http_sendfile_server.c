@@ -128,8 +128,16 @@ ngx_http_sendfile_server_ok(ngx_http_sendfile_server_t *server)
                       "http_sendfile: server %V is up again", &server->name);
     }
 
+    if (server->limit.left_out) {
+        ngx_http_sendfile_limit_tell(&server->limit, "server", &server->name,
+                                     0, ngx_cycle->log);
+    }
+
     server->fails = 0;
     server->probe_until = ngx_current_msec;
+
+    ngx_http_sendfile_stats_set(server->counters,
+                                NGX_HTTP_SENDFILE_STATS_IS_DOWN, 0);
 }
 
 
@@ -150,6 +158,9 @@ ngx_http_sendfile_server_fail(ngx_http_sendfile_server_t *server,
     if (server->fails < server->max_fails) {
         return;
     }
+
+    ngx_http_sendfile_stats_set(server->counters,
+                                NGX_HTTP_SENDFILE_STATS_IS_DOWN, 1);
 
     server->fails = server->max_fails;
     server->down_until = ngx_current_msec + server->fail_timeout;

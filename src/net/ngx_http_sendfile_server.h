@@ -13,6 +13,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
+#include "ngx_http_sendfile_stats.h"
 #include "ngx_http_sendfile_store.h"
 
 
@@ -35,10 +36,15 @@ typedef struct {
      */
     ngx_msec_t                       timeout;
 
+    /* of its lookups, set when a worker starts; NULL: none */
+    uint64_t                        *counters;
+
     /* a name, not an address: asked anew for each connection */
     unsigned                         resolve:1;
 
-    /* of this worker */
+    /* of this worker: error lines about it */
+    ngx_http_sendfile_limit_t        limit;
+
     ngx_uint_t                       addr;      /* the next one to try */
     ngx_uint_t                       fails;     /* in a row */
     ngx_msec_t                       down_until;

@@ -20,7 +20,7 @@ static const char *nsf_marshal_byte(nsf_marshal_t *m, unsigned char *c);
 static const char *nsf_marshal_long(nsf_marshal_t *m, int64_t *n);
 static const char *nsf_marshal_count(nsf_marshal_t *m, size_t *n);
 static const char *nsf_marshal_bytes(nsf_marshal_t *m, nsf_str_t *s);
-static const char *nsf_marshal_bignum(nsf_marshal_t *m, nsf_time_t *t);
+static const char *nsf_marshal_bignum(nsf_marshal_t *m, int64_t *number);
 static const char *nsf_marshal_no_string(unsigned type);
 
 
@@ -201,6 +201,37 @@ nsf_marshal_symbol(nsf_marshal_t *m, nsf_str_t *s)
 
 
 const char *
+nsf_marshal_integer(nsf_marshal_t *m, int64_t *n)
+{
+    const char     *err;
+    unsigned char   type;
+
+    err = nsf_marshal_byte(m, &type);
+    if (err != NULL) {
+        return err;
+    }
+
+    switch (type) {
+
+    case 'i':
+        return nsf_marshal_long(m, n);
+
+    case 'l':
+        err = nsf_marshal_bignum(m, n);
+        if (err != NULL) {
+            return err;
+        }
+
+        return (*n == INT64_MAX || *n == -INT64_MAX)
+               ? "an Integer too large in Marshal" : NULL;
+
+    default:
+        return "not an Integer in Marshal";
+    }
+}
+
+
+const char *
 nsf_marshal_time(nsf_marshal_t *m, nsf_time_t *t)
 {
     int64_t         n;
@@ -230,7 +261,13 @@ nsf_marshal_time(nsf_marshal_t *m, nsf_time_t *t)
         return NULL;
 
     case 'l':
-        return nsf_marshal_bignum(m, t);
+        err = nsf_marshal_bignum(m, &n);
+        if (err != NULL) {
+            return err;
+        }
+
+        nsf_time_integer(t, n);
+        return NULL;
 
     case 'f':
         err = nsf_marshal_bytes(m, &s);
@@ -246,14 +283,17 @@ nsf_marshal_time(nsf_marshal_t *m, nsf_time_t *t)
 }
 
 
-/* a sign and so many 16-bit words, little endian */
+/*
+ * A sign and so many 16-bit words, little endian.  What is too large becomes
+ * INT64_MAX, or as much below 0.
+ */
 
 static const char *
-nsf_marshal_bignum(nsf_marshal_t *m, nsf_time_t *t)
+nsf_marshal_bignum(nsf_marshal_t *m, int64_t *number)
 {
     int             negative;
     size_t          i, n;
-    int64_t         sec;
+    int64_t         value;
     const char     *err;
     unsigned char   sign;
 
@@ -275,22 +315,22 @@ nsf_marshal_bignum(nsf_marshal_t *m, nsf_time_t *t)
         return NSF_MARSHAL_CUT_OFF;
     }
 
-    sec = 0;
+    value = 0;
     negative = (sign == '-');
 
     for (i = 2 * n; i > 0; i--) {
 
-        if (sec > INT64_MAX >> 8) {
-            sec = INT64_MAX;
+        if (value > INT64_MAX >> 8) {
+            value = INT64_MAX;
             break;
         }
 
-        sec = sec << 8 | m->p[i - 1];
+        value = value << 8 | m->p[i - 1];
     }
 
     m->p += 2 * n;
 
-    nsf_time_integer(t, negative ? -sec : sec);
+    *number = negative ? -value : value;
 
     return NULL;
 }
@@ -309,6 +349,25 @@ nsf_marshal_array(nsf_marshal_t *m, size_t *n)
 
     if (type != '[') {
         return "not an Array in Marshal";
+    }
+
+    return nsf_marshal_count(m, n);
+}
+
+
+const char *
+nsf_marshal_hash(nsf_marshal_t *m, size_t *n)
+{
+    const char     *err;
+    unsigned char   type;
+
+    err = nsf_marshal_byte(m, &type);
+    if (err != NULL) {
+        return err;
+    }
+
+    if (type != '{') {
+        return "not a Hash in Marshal";
     }
 
     return nsf_marshal_count(m, n);

@@ -55,13 +55,21 @@ unsigned nsf_marshal_type(const nsf_marshal_t *m);
 const char *nsf_marshal_string(nsf_marshal_t *m, nsf_str_t *s);
 const char *nsf_marshal_symbol(nsf_marshal_t *m, nsf_str_t *s);
 
+/* one that 63 bits hold, and a sign */
+
+const char *nsf_marshal_integer(nsf_marshal_t *m, int64_t *n);
+
 /* Integer or Float, or nil, which gives NSF_TIME_NONE */
 
 const char *nsf_marshal_time(nsf_marshal_t *m, nsf_time_t *t);
 
-/* what goes before "n" elements; before "n" pairs of symbol and value */
+/*
+ * What goes before "n" elements; before "n" pairs of values, in a Hash, and of
+ * symbol and value, in an object.
+ */
 
 const char *nsf_marshal_array(nsf_marshal_t *m, size_t *n);
+const char *nsf_marshal_hash(nsf_marshal_t *m, size_t *n);
 const char *nsf_marshal_object(nsf_marshal_t *m, nsf_str_t *name, size_t *n);
 
 /*

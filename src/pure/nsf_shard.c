@@ -11,7 +11,7 @@
 
 
 #define NSF_SHARD_MAGIC    UINT64_C(0x3164726168736e1a)
-#define NSF_SHARD_VERSION  2
+#define NSF_SHARD_VERSION  3
 
 /* bytes of ring for one bucket, and buckets at least */
 
@@ -41,7 +41,7 @@ static const char *nsf_shard_layout(nsf_shard_t *sh, void *mem, size_t size);
 static size_t nsf_shard_round(size_t size);
 static nsf_shard_rc_e nsf_shard_read(const nsf_shard_t *sh,
     const nsf_shard_key_t *key, uint32_t hash, uint64_t now,
-    nsf_shard_value_t *v, nsf_pool_t *pool, size_t *taken);
+    nsf_shard_value_t *v, nsf_pool_t *pool, uint64_t stamp, size_t *taken);
 static uint32_t nsf_shard_lookup(const nsf_shard_t *sh,
     const nsf_shard_key_t *key, uint32_t hash);
 static size_t nsf_shard_room(const nsf_shard_t *sh, uint32_t offset);
@@ -213,6 +213,14 @@ nsf_shard_rc_e
 nsf_shard_get(const nsf_shard_t *sh, const nsf_shard_key_t *key,
     uint64_t now, nsf_shard_value_t *v, nsf_pool_t *pool)
 {
+    return nsf_shard_get_changed(sh, key, now, v, pool, 0);
+}
+
+
+nsf_shard_rc_e
+nsf_shard_get_changed(const nsf_shard_t *sh, const nsf_shard_key_t *key,
+    uint64_t now, nsf_shard_value_t *v, nsf_pool_t *pool, uint64_t stamp)
+{
     size_t             pauses, taken;
     uint32_t           hash;
     nsf_shard_rc_e     rc;
@@ -228,7 +236,7 @@ nsf_shard_get(const nsf_shard_t *sh, const nsf_shard_key_t *key,
 
     for (pauses = 0; pauses < NSF_SHARD_PAUSES; pauses++) {
 
-        rc = nsf_shard_read(sh, key, hash, now, &copy, pool, &taken);
+        rc = nsf_shard_read(sh, key, hash, now, &copy, pool, stamp, &taken);
 
         if (rc == NSF_SHARD_OK) {
             *v = copy;
@@ -255,10 +263,11 @@ nsf_shard_get(const nsf_shard_t *sh, const nsf_shard_key_t *key,
 static nsf_shard_rc_e
 nsf_shard_read(const nsf_shard_t *sh, const nsf_shard_key_t *key,
     uint32_t hash, uint64_t now, nsf_shard_value_t *v, nsf_pool_t *pool,
-    size_t *taken)
+    uint64_t stamp, size_t *taken)
 {
     size_t                    names, len;
     uint32_t                  offset;
+    uint64_t                  found;
     unsigned                  negative;
     unsigned char            *ref;
     nsf_shard_word_t          seq;
@@ -276,11 +285,13 @@ nsf_shard_read(const nsf_shard_t *sh, const nsf_shard_key_t *key,
 
     names = key->scope.len + key->key.len;
     len = 0;
+    found = 0;
     negative = 0;
     times.limit = 0;
 
     if (offset != 0) {
         negative = nsf_shard_load(&e->block.kind);
+        memcpy(&found, &e->stamp, sizeof(uint64_t));
         len = nsf_shard_load(&e->value_len);
         memcpy(&times, &e->times, sizeof(nsf_shard_times_t));
 
@@ -299,7 +310,11 @@ nsf_shard_read(const nsf_shard_t *sh, const nsf_shard_key_t *key,
         return NSF_SHARD_NONE;
     }
 
-    if (pool != NULL && len != 0) {
+    if (stamp != 0 && found == stamp) {
+        v->data = NULL;
+        *taken = 0;
+
+    } else if (pool != NULL && len != 0) {
 
         if (*taken < len) {
             v->data = pool->alloc(pool->ctx, len);
@@ -324,6 +339,7 @@ nsf_shard_read(const nsf_shard_t *sh, const nsf_shard_key_t *key,
     v->limit = times.limit;
     v->generation = times.generation;
     v->claimed = times.claimed;
+    v->stamp = found;
     v->negative = (negative != 0);
 
     /* negative ones are not moved when they get old */

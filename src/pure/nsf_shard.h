@@ -67,7 +67,9 @@ typedef struct {
  * Times are in milliseconds of the caller's clock.  From "valid" on the
  * entry is to be asked anew; from "limit" on (0: never) it is gone.  Until
  * "claimed" (0: nobody does) somebody is asking.  "generation" is the
- * caller's own: when what the entry says was read.
+ * caller's own: when what the entry says was read.  "stamp", of get() only and
+ * never 0, is another one for other data: of all that is ever put into this
+ * memory no two have the same.
  */
 
 typedef struct {
@@ -77,6 +79,7 @@ typedef struct {
     uint64_t              limit;
     uint64_t              generation;
     uint64_t              claimed;
+    uint64_t              stamp;
     unsigned              negative:1;
 } nsf_shard_value_t;
 
@@ -154,6 +157,16 @@ const char *nsf_shard_attach(nsf_shard_t *sh, void *mem, size_t size);
 nsf_shard_rc_e nsf_shard_get(const nsf_shard_t *sh,
     const nsf_shard_key_t *key, uint64_t now, nsf_shard_value_t *v,
     nsf_pool_t *pool);
+
+
+/*
+ * The same for a caller that has a copy of the data with this stamp: if the
+ * entry still has that one, the data is not copied, v->data is NULL.
+ */
+
+nsf_shard_rc_e nsf_shard_get_changed(const nsf_shard_t *sh,
+    const nsf_shard_key_t *key, uint64_t now, nsf_shard_value_t *v,
+    nsf_pool_t *pool, uint64_t stamp);
 
 
 /* What follows is for a caller that has the lock. */

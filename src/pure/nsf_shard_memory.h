@@ -89,12 +89,13 @@ typedef struct {
     uint32_t              value_len;
     uint16_t              key_len;
     uint16_t              unused;
+    uint64_t              stamp;
     nsf_shard_times_t     times;
 } nsf_shard_entry_t;
 
 
 #define NSF_SHARD_HEADER        sizeof(nsf_shard_entry_t)
-#define NSF_SHARD_HEADER_UNITS  7
+#define NSF_SHARD_HEADER_UNITS  8
 
 typedef char  nsf_shard_header_is[NSF_SHARD_HEADER
                                   == NSF_SHARD_HEADER_UNITS * NSF_ARENA_UNIT

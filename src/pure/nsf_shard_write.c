@@ -418,7 +418,11 @@ nsf_shard_need(const nsf_shard_t *sh, const nsf_shard_key_t *key,
 }
 
 
-/* to free room, that is, readers can't see it yet */
+/*
+ * To free room, that is, readers can't see it yet.  Before the next one is
+ * written "seq" moves on, be it that this one is published or that the shard is
+ * emptied, and it never goes back: so the stamp is this one's alone.
+ */
 
 static uint32_t
 nsf_shard_write(nsf_shard_t *sh, const nsf_shard_key_t *key,
@@ -440,6 +444,7 @@ nsf_shard_write(nsf_shard_t *sh, const nsf_shard_key_t *key,
     e->value_len = (uint32_t) v->len;
     e->key_len = (uint16_t) key->key.len;
     e->unused = 0;
+    e->stamp = sh->head->seq + 1;
     e->times.valid = v->valid;
     e->times.limit = v->limit;
     e->times.generation = v->generation;

@@ -75,10 +75,16 @@ ngx_http_sendfile_create_ctx(ngx_http_request_t *r)
 void
 ngx_http_sendfile_init_ctx(ngx_http_sendfile_ctx_t *ctx, ngx_http_request_t *r)
 {
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
     ngx_memzero(ctx, sizeof(ngx_http_sendfile_ctx_t));
 
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    ctx->counters = slcf->counters;
     ctx->request = r;
     ctx->lookup_time = (ngx_msec_t) -1;
+    ctx->cache_status = slcf->cache_status;
 }
 
 

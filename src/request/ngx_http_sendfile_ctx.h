@@ -57,7 +57,8 @@ typedef enum {
     NGX_HTTP_SENDFILE_SOURCE_STORE,
     NGX_HTTP_SENDFILE_SOURCE_CACHE,
     NGX_HTTP_SENDFILE_SOURCE_LEARNED,
-    NGX_HTTP_SENDFILE_SOURCE_APP
+    NGX_HTTP_SENDFILE_SOURCE_APP,
+    NGX_HTTP_SENDFILE_SOURCE_SIGNED
 } ngx_http_sendfile_source_e;
 
 
@@ -91,11 +92,13 @@ typedef struct {
 /*
  * The target was in the zone before this request, so it is asked for more than
  * once: what is read of its file is worth keeping.  Not a stale record, of
- * which the store may say something else at any time.
+ * which the store may say something else at any time.  Of what a token names
+ * nobody knows how often it is asked for: each has another token.
  */
 
 #define ngx_http_sendfile_outcome_known(outcome)                              \
     ((outcome)->source == NGX_HTTP_SENDFILE_SOURCE_LEARNED                    \
+     || (outcome)->source == NGX_HTTP_SENDFILE_SOURCE_SIGNED                  \
      || ((outcome)->source == NGX_HTTP_SENDFILE_SOURCE_CACHE                  \
          && (outcome)->status == NGX_HTTP_SENDFILE_STATUS_HIT))
 
@@ -154,6 +157,63 @@ typedef struct {
 
 
 /*
+ * Of a request that is only explained: each step notes here what it has found
+ * and would do, and does not do it.  Nothing of it is kept, sent or logged; the
+ * store is asked, and the file is opened.
+ */
+
+#define NGX_HTTP_SENDFILE_TRIAL_VALUE  256
+
+typedef struct ngx_http_sendfile_trial_s  ngx_http_sendfile_trial_t;
+
+struct ngx_http_sendfile_trial_s {
+
+    /* in place of going on: a reply came from the event loop */
+    void                          (*replied)(ngx_http_sendfile_trial_t *trial);
+
+    /* the file of a cached record is not there; the store is asked next */
+    void                          (*vanished)(ngx_http_sendfile_trial_t *trial);
+    void                           *data;
+
+    /* what the zone has of the key: its data is not kept here */
+    nsf_shard_value_t               entry;
+
+    /* the store's reply, and the beginning of its value */
+    ngx_http_sendfile_result_t      reply;
+    u_char                          value[NGX_HTTP_SENDFILE_TRIAL_VALUE];
+
+    /* direct delivery: the file, and of it the directory */
+    ngx_str_t                       root;
+    ngx_str_t                       file;
+
+    /* delivery by redirect, or a fallback that is a URI */
+    ngx_str_t                       uri;
+    ngx_str_t                       args;
+
+    /* one of NGX_HTTP_SENDFILE_FALLBACK_, NGX_CONF_UNSET_UINT: spoilt */
+    ngx_uint_t                      fallback;
+    ngx_str_t                       to;
+
+    /* of the answer that was learned */
+    nsf_shard_value_t               learned;
+
+    unsigned                        cached:1;
+    unsigned                        purged:1;
+    unsigned                        replies:1;
+    unsigned                        falls:1;
+    unsigned                        learns:1;
+    unsigned                        learned_old:1;
+
+    /* scripts that were not run: for a record, and for a variable */
+    unsigned                        script:1;
+    unsigned                        variable:1;
+
+    /* the URL's scheme */
+    unsigned                        https:1;
+};
+
+
+/*
  * The context of one request or subrequest.  It lives in a pool cleanup, for
  * internal redirects clear r->ctx.
  */
@@ -199,8 +259,23 @@ typedef struct {
     /* for direct delivery; empty: that of the location */
     ngx_str_t                       root;
 
+    /* of the location that it was looked up in; NULL: none */
+    uint64_t                       *counters;
+
+    /* what delivers is no redirect */
+    unsigned                        direct:1;
+
+    /* NULL: a request of a client's */
+    ngx_http_sendfile_trial_t      *trial;
+
+    /* until when the entry of the cache is good that is used; 0: none */
+    ngx_msec_t                      valid;
+
     /* the record's headers are in the response */
     unsigned                        decorated:1;
+
+    /* http_sendfile_cache_status of the location where it began */
+    unsigned                        cache_status:1;
 
     /* the fallback was taken */
     unsigned                        fallen:1;

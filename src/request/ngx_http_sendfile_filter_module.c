@@ -13,7 +13,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile_ctx.h"
+#include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
 #include "ngx_http_sendfile_headers.h"
@@ -25,8 +25,6 @@
 
 
 static ngx_int_t ngx_http_sendfile_header_filter(ngx_http_request_t *r);
-static ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
-    nsf_target_t *t);
 static ngx_int_t ngx_http_sendfile_add_age(ngx_http_request_t *r,
     int64_t age);
 static void ngx_http_sendfile_clean_record(ngx_http_request_t *r,
@@ -113,6 +111,10 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         ngx_http_sendfile_learn_settle(r, ctx, delivers);
     }
 
+    if (r == r->main && ngx_http_sendfile_add_cache_status(r, ctx) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
     if (!delivers) {
         ngx_http_sendfile_clean_record(r, ctx);
         return ngx_http_next_header_filter(r);
@@ -151,7 +153,7 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_add_record(ngx_http_request_t *r, nsf_target_t *t)
 {
     size_t     i;

@@ -17,10 +17,6 @@
 #include "nsf_key.h"
 
 
-static ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
-static ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
-    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_again(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static void ngx_http_sendfile_loop(ngx_http_request_t *r,
@@ -38,6 +34,8 @@ static ngx_int_t ngx_http_sendfile_wait(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_reply(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_note_reply(ngx_http_sendfile_trial_t *trial,
     ngx_http_sendfile_result_t *res);
 static void ngx_http_sendfile_reply_value(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
@@ -64,10 +62,7 @@ ngx_http_sendfile_handler(ngx_http_request_t *r)
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
-    if (!slcf->enable
-        || r->error_page
-        || (r->content_handler && !slcf->here))
-    {
+    if (!ngx_http_sendfile_applies(r, slcf)) {
         return NGX_DECLINED;
     }
 
@@ -133,12 +128,7 @@ ngx_http_sendfile_redirected(ngx_http_request_t *r)
 }
 
 
-/*
- * NGX_OK: the state is FOUND or FAILED.  NGX_AGAIN: it is LOOKUP, and the
- * store's reply will come from the event loop.
- */
-
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_start(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
@@ -244,7 +234,7 @@ ngx_http_sendfile_stale(ngx_http_sendfile_ctx_t *ctx)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
@@ -310,8 +300,14 @@ ngx_http_sendfile_script(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
     s.id = ctx->id;
     s.key = ctx->key;
     s.target = &ctx->outcome.target;
+    s.trial = (ctx->trial != NULL);
 
     rc = smcf->script(r, &s);
+
+    if (rc == NGX_AGAIN) {
+        ctx->trial->script = 1;
+        return NGX_OK;
+    }
 
     if (rc == NGX_DECLINED) {
         ctx->fallback = s.fallback;
@@ -350,6 +346,10 @@ ngx_http_sendfile_vanished(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
     ngx_int_t  rc;
+
+    if (ctx->trial) {
+        ctx->trial->vanished(ctx->trial);
+    }
 
     ngx_http_sendfile_record_forget(ctx, slcf);
 
@@ -518,7 +518,7 @@ ngx_http_sendfile_wait(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx)
 {
     ctx->state = NGX_HTTP_SENDFILE_LOOKUP;
 
-    if (ngx_http_sendfile_suspend(r) != NGX_OK) {
+    if (ctx->trial == NULL && ngx_http_sendfile_suspend(r) != NGX_OK) {
         ngx_http_sendfile_abort(ctx);
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
@@ -535,6 +535,19 @@ ngx_http_sendfile_reply(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_STORE;
     ctx->outcome.detail = res->detail;
     ctx->outcome.err = res->err;
+
+    if (ctx->trial) {
+        ngx_http_sendfile_note_reply(ctx->trial, res);
+    }
+
+    if (slcf->store->limit.left_out
+        && (res->rc == NGX_OK || res->rc == NGX_DECLINED))
+    {
+        /* the trouble is over, or it is another server that has it */
+
+        ngx_http_sendfile_limit_tell(&slcf->store->limit, "store",
+                                     &slcf->store->url, 0, ngx_cycle->log);
+    }
 
     switch (res->rc) {
 
@@ -562,6 +575,24 @@ ngx_http_sendfile_reply(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     }
 
     (void) ngx_http_sendfile_reply_failed(r, ctx, slcf);
+}
+
+
+/* what is said of a request that is only explained */
+
+static void
+ngx_http_sendfile_note_reply(ngx_http_sendfile_trial_t *trial,
+    ngx_http_sendfile_result_t *res)
+{
+    trial->replies = 1;
+    trial->reply = *res;
+    trial->reply.value.data = trial->value;
+
+    if (res->rc == NGX_OK && res->value.len && res->value.len <= NSF_MAX_VALUE)
+    {
+        ngx_memcpy(trial->value, res->value.data,
+                   ngx_min(res->value.len, NGX_HTTP_SENDFILE_TRIAL_VALUE));
+    }
 }
 
 
@@ -681,9 +712,15 @@ ngx_http_sendfile_replied(ngx_http_sendfile_waiter_t *w,
     ctx = w->data;
     r = ctx->request;
 
-    ngx_http_set_log_request(r->connection->log, r);
-
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    if (ctx->trial) {
+        ngx_http_sendfile_reply(r, ctx, slcf, res);
+        ctx->trial->replied(ctx->trial);
+        return;
+    }
+
+    ngx_http_set_log_request(r->connection->log, r);
 
     ngx_http_sendfile_reply(r, ctx, slcf, res);
     ngx_http_sendfile_resume(r);

@@ -17,6 +17,10 @@
 #include "nsf_pack.h"
 
 
+static ngx_http_sendfile_record_e ngx_http_sendfile_record_find(
+    ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf, nsf_target_t *t,
+    ngx_atomic_uint_t *generation);
 static ngx_int_t ngx_http_sendfile_record_unpack(ngx_http_request_t *r,
     nsf_target_t *t, nsf_shard_value_t *v);
 static ngx_int_t ngx_http_sendfile_record_limit(nsf_target_t *t,
@@ -25,6 +29,30 @@ static ngx_int_t ngx_http_sendfile_record_limit(nsf_target_t *t,
 
 ngx_http_sendfile_record_e
 ngx_http_sendfile_record_get(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    nsf_target_t *t, ngx_atomic_uint_t *generation)
+{
+    ngx_http_sendfile_record_e  rc;
+
+    rc = ngx_http_sendfile_record_find(r, ctx, slcf, t, generation);
+
+    if (ctx->trial) {
+        return rc;
+    }
+
+    ngx_http_sendfile_zone_looked(slcf->cache,
+                                  (rc == NGX_HTTP_SENDFILE_RECORD_NEGATIVE)
+                                  ? NGX_HTTP_SENDFILE_STATS_NEGATIVE
+                                  : NGX_HTTP_SENDFILE_STATS_RECORD,
+                                  rc == NGX_HTTP_SENDFILE_RECORD_NEGATIVE
+                                  || rc == NGX_HTTP_SENDFILE_RECORD_FRESH);
+
+    return rc;
+}
+
+
+static ngx_http_sendfile_record_e
+ngx_http_sendfile_record_find(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     nsf_target_t *t, ngx_atomic_uint_t *generation)
 {
@@ -42,14 +70,28 @@ ngx_http_sendfile_record_get(ngx_http_request_t *r,
     ngx_http_sendfile_zone_hash(slcf->cache, name);
 
     if (ngx_http_sendfile_zone_get(slcf->cache, name, &v, r->pool)
-        != NSF_SHARD_OK
-        || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
-                                     v.generation))
+        != NSF_SHARD_OK)
     {
         return NGX_HTTP_SENDFILE_RECORD_NONE;
     }
 
+    if (ctx->trial) {
+        ctx->trial->cached = 1;
+        ctx->trial->entry = v;
+    }
+
+    if (ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
+                                  v.generation))
+    {
+        if (ctx->trial) {
+            ctx->trial->purged = 1;
+        }
+
+        return NGX_HTTP_SENDFILE_RECORD_NONE;
+    }
+
     *generation = v.generation;
+    ctx->valid = v.valid;
 
     fresh = (v.valid > ngx_current_msec);
 
@@ -73,11 +115,13 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
     ngx_uint_t negative, ngx_atomic_uint_t generation)
 {
     ngx_msec_t         valid;
+    nsf_shard_rc_e     rc;
     nsf_shard_value_t  v;
 
     valid = negative ? slcf->cache_valid_404 : slcf->cache_valid;
 
     if (valid == 0
+        || ctx->trial
         || ngx_http_sendfile_ctx_old(ctx, slcf->cache->generations,
                                      generation))
     {
@@ -111,7 +155,12 @@ ngx_http_sendfile_record_keep(ngx_http_request_t *r,
         nsf_pack(v.data, &ctx->outcome.target);
     }
 
-    (void) ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v);
+    rc = ngx_http_sendfile_zone_put(slcf->cache, &ctx->name, &v);
+
+    ngx_http_sendfile_zone_kept(slcf->cache,
+                                negative ? NGX_HTTP_SENDFILE_STATS_NEGATIVE
+                                         : NGX_HTTP_SENDFILE_STATS_RECORD,
+                                rc);
 }
 
 
@@ -119,7 +168,9 @@ void
 ngx_http_sendfile_record_forget(ngx_http_sendfile_ctx_t *ctx,
     ngx_http_sendfile_loc_conf_t *slcf)
 {
-    ngx_http_sendfile_zone_delete(slcf->cache, &ctx->name);
+    if (ctx->trial == NULL) {
+        ngx_http_sendfile_zone_delete(slcf->cache, &ctx->name);
+    }
 }
 
 

@@ -18,6 +18,26 @@
 
 ngx_int_t ngx_http_sendfile_handler(ngx_http_request_t *r);
 
+/* whether a location is ours to serve, be it that the request has a key */
+
+#define ngx_http_sendfile_applies(r, slcf)                                    \
+    ((slcf)->enable                                                           \
+     && !(r)->error_page                                                      \
+     && ((r)->content_handler == NULL || (slcf)->here))
+
+/*
+ * Looks ctx->key up.  NGX_OK: the state is FOUND or FAILED.  NGX_AGAIN: it is
+ * LOOKUP, and the store's reply will come from the event loop.
+ */
+
+ngx_int_t ngx_http_sendfile_start(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+/* then sends the file, or takes the fallback: what the handler returns */
+
+ngx_int_t ngx_http_sendfile_run(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
 /*
  * In the SERVER_REWRITE phase, the first one after an internal redirect:
  * marks the request that delivers a target, in the filter's context.  The
@@ -26,6 +46,14 @@ ngx_int_t ngx_http_sendfile_handler(ngx_http_request_t *r);
  */
 
 ngx_int_t ngx_http_sendfile_redirected(ngx_http_request_t *r);
+
+
+/* ngx_http_sendfile_known.c */
+
+/* for other modules: see ngx_http_sendfile_api_t */
+
+ngx_int_t ngx_http_sendfile_send(ngx_http_request_t *r,
+    ngx_http_sendfile_known_t *file);
 
 
 /* ngx_http_sendfile_value.c */
@@ -37,9 +65,61 @@ const char *ngx_http_sendfile_decode(ngx_http_request_t *r,
     ngx_http_sendfile_value_t *value);
 
 
+/* ngx_http_sendfile_filter_module.c */
+
+/* type, name and headers of a record, on the response of its file */
+
+ngx_int_t ngx_http_sendfile_add_record(ngx_http_request_t *r,
+    nsf_target_t *t);
+
+
+/* ngx_http_sendfile_cache_status.c */
+
+/* Cache-Status, if the location wants it, or the one where the request began */
+
+ngx_int_t ngx_http_sendfile_add_cache_status(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
+
+
 /* ngx_http_sendfile_variables.c */
 
+/* $sendfile_status and $sendfile_source; the latter of a store is its name */
+
+ngx_str_t *ngx_http_sendfile_status_name(ngx_http_sendfile_ctx_t *ctx);
+ngx_str_t *ngx_http_sendfile_source_name(ngx_http_sendfile_ctx_t *ctx);
+
+/* $sendfile_reason: NGX_OK, NGX_DECLINED if there is none, NGX_ERROR */
+
+ngx_int_t ngx_http_sendfile_reason(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_str_t *reason);
+
 ngx_int_t ngx_http_sendfile_add_variables(ngx_conf_t *cf);
+
+
+/* ngx_http_sendfile_count.c */
+
+/*
+ * In postconfiguration, if there is a status location: memory for counters,
+ * and what counts each request in the LOG phase.
+ */
+
+ngx_int_t ngx_http_sendfile_count_init(ngx_conf_t *cf);
+
+/* in a worker: finds the counters of all that stands in the configuration */
+
+ngx_int_t ngx_http_sendfile_count_init_process(ngx_cycle_t *cycle,
+    ngx_http_sendfile_main_conf_t *smcf);
+
+/* then, after the init() of a store: its own, unless its servers have some */
+
+void ngx_http_sendfile_count_store(ngx_http_sendfile_store_t *store);
+
+
+/* ngx_http_sendfile_explain.c */
+
+/* 1: the request is only explained; a variable's script was left out */
+
+ngx_uint_t ngx_http_sendfile_explain_variable(ngx_http_request_t *r);
 
 
 /* ngx_http_sendfile_status.c */

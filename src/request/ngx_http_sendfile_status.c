@@ -2,11 +2,7 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * The status location: for now, what is written to it.
- *
- *     DELETE <location>/cache/KEY        what was read of a key is old
- *     DELETE <location>/cache?url=URL    what was learned for a URL
- *     DELETE <location>/cache            everything
+ * The status location: which of its routes a request is for.
  */
 
 
@@ -14,34 +10,72 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_sendfile_request.h"
+#include "ngx_http_sendfile_status.h"
 #include "ngx_http_sendfile_compat.h"
-#include "ngx_http_sendfile_generations.h"
-#include "nsf_key.h"
 
 
-typedef enum {
-    NGX_HTTP_SENDFILE_STATUS_UNKNOWN = 0,
-    NGX_HTTP_SENDFILE_STATUS_CACHE,
-    NGX_HTTP_SENDFILE_STATUS_CACHE_KEY
-} ngx_http_sendfile_status_path_e;
+typedef struct {
+    ngx_str_t                       name;
+    ngx_uint_t                      methods;
+    ngx_http_sendfile_status_pt     handler;
+
+    /* only with "write"; more may follow the name, and a slash */
+    unsigned                        write:1;
+    unsigned                        more:1;
+
+    /* what there is, for the error 404 */
+    const char                     *usage;
+} ngx_http_sendfile_route_t;
 
 
 static ngx_int_t ngx_http_sendfile_status_handler(ngx_http_request_t *r);
-static ngx_http_sendfile_status_path_e ngx_http_sendfile_status_path(
+static ngx_http_sendfile_route_t *ngx_http_sendfile_status_route(
     ngx_http_request_t *r, ngx_str_t *rest);
-static ngx_uint_t ngx_http_sendfile_status_is_cache(u_char *p, u_char *last);
-static ngx_int_t ngx_http_sendfile_status_key(ngx_http_request_t *r,
-    ngx_str_t *rest, ngx_str_t *key);
-static ngx_int_t ngx_http_sendfile_status_url(ngx_http_request_t *r,
-    ngx_str_t *url);
-static ngx_int_t ngx_http_sendfile_status_purge(ngx_http_request_t *r,
-    ngx_http_sendfile_name_e kind, ngx_str_t *name);
-static ngx_int_t ngx_http_sendfile_status_allow(ngx_http_request_t *r);
-static ngx_int_t ngx_http_sendfile_status_error(ngx_http_request_t *r,
-    ngx_uint_t code, const char *text);
-static ngx_int_t ngx_http_sendfile_status_send(ngx_http_request_t *r,
-    ngx_uint_t code, u_char *data, size_t len);
+static ngx_uint_t ngx_http_sendfile_status_below(ngx_http_request_t *r,
+    ngx_str_t *uri, ngx_str_t *path);
+static ngx_uint_t ngx_http_sendfile_status_is(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route);
+static ngx_uint_t ngx_http_sendfile_status_has(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route, ngx_str_t *rest);
+static ngx_uint_t ngx_http_sendfile_status_begins(u_char *p, u_char *last,
+    ngx_str_t *name);
+static ngx_int_t ngx_http_sendfile_status_not_here(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_status_allow(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route);
+static ngx_int_t ngx_http_sendfile_status_no_store(ngx_http_request_t *r);
+
+
+/* an empty name: at the location itself */
+
+static ngx_http_sendfile_route_t  ngx_http_sendfile_routes[] = {
+
+    { ngx_string(""), NGX_HTTP_GET|NGX_HTTP_HEAD, ngx_http_sendfile_page, 0, 0,
+      "GET / (a page)" },
+
+    { ngx_string("metrics"), NGX_HTTP_GET|NGX_HTTP_HEAD,
+      ngx_http_sendfile_metrics, 0, 0, "GET metrics" },
+
+    { ngx_string("json"), NGX_HTTP_GET|NGX_HTTP_HEAD,
+      ngx_http_sendfile_json, 0, 0, "GET json" },
+
+    { ngx_string("explain"), NGX_HTTP_GET|NGX_HTTP_HEAD,
+      ngx_http_sendfile_explain, 0, 0, "GET explain?url=URL" },
+
+    { ngx_string("cache"), NGX_HTTP_DELETE, ngx_http_sendfile_purge, 1, 1,
+      "DELETE cache, DELETE cache/KEY, DELETE cache?url=URL" },
+
+    { ngx_null_string, 0, NULL, 0, 0, NULL }
+};
+
+
+static struct {
+    ngx_uint_t   method;
+    const char  *name;
+} ngx_http_sendfile_status_methods[] = {
+    { NGX_HTTP_GET, "GET" },
+    { NGX_HTTP_HEAD, "HEAD" },
+    { NGX_HTTP_DELETE, "DELETE" }
+};
 
 
 char *
@@ -49,8 +83,9 @@ ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
-    ngx_str_t                 *value;
-    ngx_http_core_loc_conf_t  *clcf;
+    ngx_str_t                      *value;
+    ngx_http_core_loc_conf_t       *clcf;
+    ngx_http_sendfile_main_conf_t  *smcf;
 
     if (slcf->status) {
         return "is duplicate";
@@ -73,6 +108,9 @@ ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     slcf->status = 1;
 
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+    smcf->status = 1;
+
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = ngx_http_sendfile_status_handler;
 
@@ -83,11 +121,10 @@ ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 static ngx_int_t
 ngx_http_sendfile_status_handler(ngx_http_request_t *r)
 {
-    ngx_int_t                         rc;
-    ngx_str_t                         rest, name;
-    ngx_http_sendfile_name_e          kind;
-    ngx_http_sendfile_loc_conf_t     *slcf;
-    ngx_http_sendfile_status_path_e   path;
+    ngx_int_t                      rc;
+    ngx_str_t                      rest;
+    ngx_http_sendfile_route_t     *route;
+    ngx_http_sendfile_loc_conf_t  *slcf;
 
     rc = ngx_http_discard_request_body(r);
 
@@ -95,221 +132,224 @@ ngx_http_sendfile_status_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    path = ngx_http_sendfile_status_path(r, &rest);
+    route = ngx_http_sendfile_status_route(r, &rest);
 
-    if (path == NGX_HTTP_SENDFILE_STATUS_UNKNOWN) {
-        return ngx_http_sendfile_status_error(r, NGX_HTTP_NOT_FOUND,
-                      "not here: there are DELETE cache/KEY, DELETE "
-                      "cache?url=URL and DELETE cache");
+    if (route == NULL) {
+        return ngx_http_sendfile_status_not_here(r);
     }
 
-    if (r->method != NGX_HTTP_DELETE) {
-        return ngx_http_sendfile_status_allow(r);
+    if (!(r->method & route->methods)) {
+        return ngx_http_sendfile_status_allow(r, route);
     }
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
-    if (!slcf->status_write) {
+    if (route->write && !slcf->status_write) {
         return ngx_http_sendfile_status_error(r, NGX_HTTP_FORBIDDEN,
                       "read only: the location needs http_sendfile_status "
                       "write");
     }
 
-    if (path == NGX_HTTP_SENDFILE_STATUS_CACHE) {
-
-        kind = NGX_HTTP_SENDFILE_NAME_URL;
-        rc = ngx_http_sendfile_status_url(r, &name);
-
-        if (rc == NGX_DECLINED) {
-            return ngx_http_sendfile_status_error(r, NGX_HTTP_BAD_REQUEST,
-                          "unknown argument: there is only ?url=URL, percent-"
-                          "encoded, such as ?url=http%3A%2F%2Fhost%2Ffile%2F7");
-        }
-
-    } else {
-
-        kind = NGX_HTTP_SENDFILE_NAME_KEY;
-        rc = ngx_http_sendfile_status_key(r, &rest, &name);
-
-        if (rc == NGX_DECLINED) {
-            return ngx_http_sendfile_status_error(r, NGX_HTTP_BAD_REQUEST,
-                          "no key: it has 1 to 250 bytes, none of them a "
-                          "space or a control byte");
-        }
-    }
-
-    if (rc != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
-    }
-
-    return ngx_http_sendfile_status_purge(r, kind, &name);
+    return route->handler(r, &rest);
 }
 
 
 /*
- * What follows the location's name.  "rest" is what follows "cache/", as the
- * client has written it: nginx merges slashes and resolves dots in r->uri,
- * but keys may have both.
+ * NULL: there is none.  First those that a key may follow: with the key ".."
+ * r->uri is another's.
  */
 
-static ngx_http_sendfile_status_path_e
-ngx_http_sendfile_status_path(ngx_http_request_t *r, ngx_str_t *rest)
+static ngx_http_sendfile_route_t *
+ngx_http_sendfile_status_route(ngx_http_request_t *r, ngx_str_t *rest)
 {
-    u_char                    *p, *last;
-    ngx_str_t                  uri;
+    ngx_http_sendfile_route_t  *route;
+
+    ngx_str_null(rest);
+
+    for (route = ngx_http_sendfile_routes; route->handler; route++) {
+        if (route->more && ngx_http_sendfile_status_has(r, route, rest)) {
+            return route;
+        }
+    }
+
+    for (route = ngx_http_sendfile_routes; route->handler; route++) {
+        if (!route->more && ngx_http_sendfile_status_is(r, route)) {
+            return route;
+        }
+    }
+
+    return NULL;
+}
+
+
+/* what follows the location's name, its slash included; 0: a regex, maybe */
+
+static ngx_uint_t
+ngx_http_sendfile_status_below(ngx_http_request_t *r, ngx_str_t *uri,
+    ngx_str_t *path)
+{
     ngx_http_core_loc_conf_t  *clcf;
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (uri->len < clcf->name.len
+        || ngx_strncmp(uri->data, clcf->name.data, clcf->name.len) != 0)
+    {
+        return 0;
+    }
+
+    path->data = uri->data + clcf->name.len;
+
+    if (clcf->name.len && path->data[-1] == '/') {
+        path->data--;
+    }
+
+    path->len = uri->data + uri->len - path->data;
+
+    return 1;
+}
+
+
+/* below a regex it is the end of the URI that says the name */
+
+static ngx_uint_t
+ngx_http_sendfile_status_is(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route)
+{
+    ngx_str_t  path;
+
+    if (!ngx_http_sendfile_status_below(r, &r->uri, &path)) {
+        path = r->uri;
+
+        while (path.len && ngx_strlchr(path.data + 1, path.data + path.len,
+                                       '/'))
+        {
+            path.data++;
+            path.len--;
+        }
+    }
+
+    if (path.len == 0) {
+        return route->name.len == 0;
+    }
+
+    return path.len == route->name.len + 1
+           && path.data[0] == '/'
+           && ngx_strncmp(path.data + 1, route->name.data, route->name.len)
+              == 0;
+}
+
+
+/*
+ * "rest" is what follows the name, as the client has written it: nginx merges
+ * slashes and resolves dots in r->uri, but keys may have both.
+ */
+
+static ngx_uint_t
+ngx_http_sendfile_status_has(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route, ngx_str_t *rest)
+{
+    u_char     *p, *last;
+    ngx_str_t   uri, path;
 
     uri = r->unparsed_uri;
 
     p = ngx_strlchr(uri.data, uri.data + uri.len, '?');
 
-    last = p ? p : uri.data + uri.len;
-    p = uri.data;
+    if (p) {
+        uri.len = p - uri.data;
+    }
 
-    if ((size_t) (last - p) >= clcf->name.len
-        && ngx_strncmp(p, clcf->name.data, clcf->name.len) == 0)
-    {
-        p += clcf->name.len;
+    last = uri.data + uri.len;
 
-        if (clcf->name.len && p[-1] == '/') {
-            p--;
-        }
+    if (ngx_http_sendfile_status_below(r, &uri, &path)) {
+        p = path.data;
 
     } else {
 
         /* a regex, or a name that the client has percent-encoded */
 
-        while (p < last && !ngx_http_sendfile_status_is_cache(p, last)) {
-            p++;
+        for (p = uri.data; p < last; p++) {
+            if (ngx_http_sendfile_status_begins(p, last, &route->name)) {
+                break;
+            }
         }
     }
 
-    if (!ngx_http_sendfile_status_is_cache(p, last)) {
-        return NGX_HTTP_SENDFILE_STATUS_UNKNOWN;
+    if (!ngx_http_sendfile_status_begins(p, last, &route->name)) {
+        return 0;
     }
 
-    p += sizeof("/cache") - 1;
+    p += 1 + route->name.len;
 
-    if (p == last) {
-        return NGX_HTTP_SENDFILE_STATUS_CACHE;
+    if (p < last) {
+        rest->data = p + 1;
+        rest->len = last - rest->data;
     }
 
-    rest->data = p + 1;
-    rest->len = last - rest->data;
-
-    return NGX_HTTP_SENDFILE_STATUS_CACHE_KEY;
+    return 1;
 }
 
 
 static ngx_uint_t
-ngx_http_sendfile_status_is_cache(u_char *p, u_char *last)
+ngx_http_sendfile_status_begins(u_char *p, u_char *last, ngx_str_t *name)
 {
-    size_t  len;
-
-    len = sizeof("/cache") - 1;
-
-    return (size_t) (last - p) >= len
-           && ngx_strncmp(p, "/cache", len) == 0
-           && (p + len == last || p[len] == '/');
+    return (size_t) (last - p) >= 1 + name->len
+           && p[0] == '/'
+           && ngx_strncmp(p + 1, name->data, name->len) == 0
+           && (p + 1 + name->len == last || p[1 + name->len] == '/');
 }
 
 
 static ngx_int_t
-ngx_http_sendfile_status_key(ngx_http_request_t *r, ngx_str_t *rest,
-    ngx_str_t *key)
+ngx_http_sendfile_status_not_here(ngx_http_request_t *r)
 {
-    u_char  *src, *dst;
+    ngx_http_sendfile_out_t     out;
+    ngx_http_sendfile_route_t  *route;
 
-    dst = ngx_pnalloc(r->pool, rest->len + 1);
-    if (dst == NULL) {
-        return NGX_ERROR;
+    ngx_http_sendfile_out_init(&out, r->pool);
+    ngx_http_sendfile_out_text(&out, "{\"error\":\"not here: there are ");
+
+    for (route = ngx_http_sendfile_routes; route->handler; route++) {
+
+        if (route != ngx_http_sendfile_routes) {
+            ngx_http_sendfile_out_text(&out, ", ");
+        }
+
+        ngx_http_sendfile_out_text(&out, route->usage);
     }
 
-    key->data = dst;
-    src = rest->data;
+    ngx_http_sendfile_out_text(&out, "\"}\n");
 
-    ngx_unescape_uri(&dst, &src, rest->len, 0);
-
-    key->len = dst - key->data;
-
-    return (nsf_key_check(key->data, key->len) == NULL) ? NGX_OK
-                                                        : NGX_DECLINED;
+    return ngx_http_sendfile_status_send(r, NGX_HTTP_NOT_FOUND,
+                                         NGX_HTTP_SENDFILE_STATUS_JSON, &out);
 }
 
 
-/*
- * All that follows "url=", for a URL's own arguments may not be encoded.
- * NGX_OK, with a name of no bytes if there are no arguments.
- */
-
 static ngx_int_t
-ngx_http_sendfile_status_url(ngx_http_request_t *r, ngx_str_t *url)
+ngx_http_sendfile_status_allow(ngx_http_request_t *r,
+    ngx_http_sendfile_route_t *route)
 {
-    u_char  *src, *dst;
-    size_t   len;
+    u_char           *p, *last;
+    ngx_uint_t        i;
+    ngx_table_elt_t  *h;
+    u_char            text[sizeof("only GET, HEAD, DELETE")];
 
-    ngx_str_null(url);
+    p = ngx_cpymem(text, "only", sizeof("only") - 1);
+    last = text + sizeof(text) - 1;
 
-    if (r->args.len == 0) {
-        return NGX_OK;
-    }
-
-    len = sizeof("url=") - 1;
-
-    if (r->args.len <= len || ngx_strncmp(r->args.data, "url=", len) != 0) {
-        return NGX_DECLINED;
-    }
-
-    dst = ngx_pnalloc(r->pool, r->args.len);
-    if (dst == NULL) {
-        return NGX_ERROR;
-    }
-
-    url->data = dst;
-    src = r->args.data + len;
-
-    ngx_unescape_uri(&dst, &src, r->args.len - len, 0);
-
-    url->len = dst - url->data;
-
-    return NGX_OK;
-}
-
-
-/* a name, or with one of no bytes everything, in all zones */
-
-static ngx_int_t
-ngx_http_sendfile_status_purge(ngx_http_request_t *r,
-    ngx_http_sendfile_name_e kind, ngx_str_t *name)
-{
-    ngx_str_t                       answer;
-    ngx_http_sendfile_main_conf_t  *smcf;
-
-    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
-
-    if (smcf->generations) {
-
-        if (name->len) {
-            ngx_http_sendfile_generations_purge(smcf->generations, kind, name);
-
-        } else {
-            ngx_http_sendfile_generations_purge_all(smcf->generations);
+    for (i = 0; i < sizeof(ngx_http_sendfile_status_methods)
+                    / sizeof(ngx_http_sendfile_status_methods[0]);
+         i++)
+    {
+        if (route->methods & ngx_http_sendfile_status_methods[i].method) {
+            p = ngx_slprintf(p, last, "%s%s",
+                             p == text + sizeof("only") - 1 ? " " : ", ",
+                             ngx_http_sendfile_status_methods[i].name);
         }
     }
 
-    ngx_str_set(&answer, "{\"purged\":true}\n");
-
-    return ngx_http_sendfile_status_send(r, NGX_HTTP_OK, answer.data,
-                                         answer.len);
-}
-
-
-static ngx_int_t
-ngx_http_sendfile_status_allow(ngx_http_request_t *r)
-{
-    ngx_table_elt_t  *h;
+    *p = '\0';
 
     h = ngx_list_push(&r->headers_out.headers);
     if (h == NULL) {
@@ -319,45 +359,57 @@ ngx_http_sendfile_status_allow(ngx_http_request_t *r)
     h->hash = 1;
     ngx_http_sendfile_last_header(h);
     ngx_str_set(&h->key, "Allow");
-    ngx_str_set(&h->value, "DELETE");
 
-    return ngx_http_sendfile_status_error(r, NGX_HTTP_NOT_ALLOWED,
-                                          "only DELETE");
-}
+    h->value.len = p - text - (sizeof("only ") - 1);
+    h->value.data = ngx_pnalloc(r->pool, h->value.len);
 
-
-static ngx_int_t
-ngx_http_sendfile_status_error(ngx_http_request_t *r, ngx_uint_t code,
-    const char *text)
-{
-    u_char  *p;
-    size_t   len;
-
-    len = sizeof("{\"error\":\"\"}\n") + ngx_strlen(text);
-
-    p = ngx_pnalloc(r->pool, len);
-    if (p == NULL) {
+    if (h->value.data == NULL) {
+        h->hash = 0;
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    len = ngx_snprintf(p, len, "{\"error\":\"%s\"}\n", text) - p;
+    ngx_memcpy(h->value.data, text + sizeof("only ") - 1, h->value.len);
 
-    return ngx_http_sendfile_status_send(r, code, p, len);
+    return ngx_http_sendfile_status_error(r, NGX_HTTP_NOT_ALLOWED,
+                                          (char *) text);
 }
 
 
-static ngx_int_t
-ngx_http_sendfile_status_send(ngx_http_request_t *r, ngx_uint_t code,
-    u_char *data, size_t len)
+ngx_int_t
+ngx_http_sendfile_status_error(ngx_http_request_t *r, ngx_uint_t code,
+    const char *text)
 {
-    ngx_int_t     rc;
-    ngx_buf_t    *b;
-    ngx_chain_t   out;
+    ngx_http_sendfile_out_t  out;
+
+    ngx_http_sendfile_out_init(&out, r->pool);
+    ngx_http_sendfile_json_open(&out, NULL, '{');
+    ngx_http_sendfile_json_text(&out, "error", text);
+    ngx_http_sendfile_json_close(&out, '}');
+    ngx_http_sendfile_out_text(&out, "\n");
+
+    return ngx_http_sendfile_status_send(r, code,
+                                         NGX_HTTP_SENDFILE_STATUS_JSON, &out);
+}
+
+
+ngx_int_t
+ngx_http_sendfile_status_send(ngx_http_request_t *r, ngx_uint_t code,
+    const char *type, ngx_http_sendfile_out_t *out)
+{
+    ngx_int_t  rc;
+
+    if (out->failed
+        || out->last == NULL
+        || ngx_http_sendfile_status_no_store(r) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
     r->headers_out.status = code;
-    r->headers_out.content_length_n = len;
+    r->headers_out.content_length_n = out->size;
 
-    ngx_str_set(&r->headers_out.content_type, "application/json");
+    r->headers_out.content_type.data = (u_char *) type;
+    r->headers_out.content_type.len = ngx_strlen(type);
     r->headers_out.content_type_len = r->headers_out.content_type.len;
     r->headers_out.content_type_lowcase = NULL;
 
@@ -367,19 +419,32 @@ ngx_http_sendfile_status_send(ngx_http_request_t *r, ngx_uint_t code,
         return rc;
     }
 
-    b = ngx_calloc_buf(r->pool);
-    if (b == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    out->last->buf->last_buf = (r == r->main) ? 1 : 0;
+    out->last->buf->last_in_chain = 1;
+
+    return ngx_http_output_filter(r, out->chain);
+}
+
+
+/*
+ * Not where the "expires" directive looks for it: it would put its own time
+ * in its place, and so it adds a line, beside which this one still holds.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_status_no_store(ngx_http_request_t *r)
+{
+    ngx_table_elt_t  *h;
+
+    h = ngx_list_push(&r->headers_out.headers);
+    if (h == NULL) {
+        return NGX_ERROR;
     }
 
-    b->pos = data;
-    b->last = data + len;
-    b->memory = 1;
-    b->last_buf = (r == r->main) ? 1 : 0;
-    b->last_in_chain = 1;
+    h->hash = 1;
+    ngx_http_sendfile_last_header(h);
+    ngx_str_set(&h->key, "Cache-Control");
+    ngx_str_set(&h->value, "no-store");
 
-    out.buf = b;
-    out.next = NULL;
-
-    return ngx_http_output_filter(r, &out);
+    return NGX_OK;
 }

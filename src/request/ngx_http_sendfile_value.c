@@ -25,6 +25,10 @@ ngx_http_sendfile_decode(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
 
     t = &ctx->outcome.target;
 
+    if (value->json) {
+        format = NSF_FORMAT_JSON;
+    }
+
     reason = nsf_record_decode(t, (nsf_format_e) format, value->flags,
                                value->data, value->len, &pool);
 

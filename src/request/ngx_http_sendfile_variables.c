@@ -89,7 +89,8 @@ static ngx_str_t  ngx_http_sendfile_source_names[] = {
     ngx_null_string,
     ngx_string("cache"),
     ngx_string("learned"),
-    ngx_string("app")
+    ngx_string("app"),
+    ngx_string("signed")
 };
 
 
@@ -193,14 +194,23 @@ static ngx_int_t
 ngx_http_sendfile_variable_status(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_http_sendfile_ctx_t     *ctx;
-    ngx_http_sendfile_status_e   status;
+    ngx_http_sendfile_ctx_t  *ctx;
 
     ctx = ngx_http_sendfile_get_ctx(r);
-    status = ctx ? ctx->outcome.status : NGX_HTTP_SENDFILE_STATUS_NONE;
 
     return ngx_http_sendfile_variable_set(v,
-                                      &ngx_http_sendfile_status_names[status]);
+                                          ngx_http_sendfile_status_name(ctx));
+}
+
+
+ngx_str_t *
+ngx_http_sendfile_status_name(ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_http_sendfile_status_e  status;
+
+    status = ctx ? ctx->outcome.status : NGX_HTTP_SENDFILE_STATUS_NONE;
+
+    return &ngx_http_sendfile_status_names[status];
 }
 
 
@@ -208,19 +218,27 @@ static ngx_int_t
 ngx_http_sendfile_variable_source(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    ngx_http_sendfile_ctx_t     *ctx;
-    ngx_http_sendfile_source_e   source;
+    ngx_http_sendfile_ctx_t  *ctx;
 
     ctx = ngx_http_sendfile_get_ctx(r);
+
+    return ngx_http_sendfile_variable_set(v,
+                                          ngx_http_sendfile_source_name(ctx));
+}
+
+
+ngx_str_t *
+ngx_http_sendfile_source_name(ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_http_sendfile_source_e  source;
 
     source = ctx ? ctx->outcome.source : NGX_HTTP_SENDFILE_SOURCE_NONE;
 
     if (source == NGX_HTTP_SENDFILE_SOURCE_STORE) {
-        return ngx_http_sendfile_variable_set(v, &ctx->store->type->scheme);
+        return &ctx->store->type->scheme;
     }
 
-    return ngx_http_sendfile_variable_set(v,
-                                      &ngx_http_sendfile_source_names[source]);
+    return &ngx_http_sendfile_source_names[source];
 }
 
 
@@ -260,16 +278,29 @@ static ngx_int_t
 ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
-    u_char                       *p, *last;
-    ngx_str_t                     reason;
-    ngx_http_sendfile_ctx_t      *ctx;
-    ngx_http_sendfile_outcome_t  *outcome;
+    ngx_int_t  rc;
+    ngx_str_t  reason;
 
-    ctx = ngx_http_sendfile_get_ctx(r);
+    rc = ngx_http_sendfile_reason(r, ngx_http_sendfile_get_ctx(r), &reason);
 
-    if (ctx == NULL || ctx->outcome.reason == NULL) {
+    if (rc == NGX_DECLINED) {
         v->not_found = 1;
         return NGX_OK;
+    }
+
+    return (rc == NGX_OK) ? ngx_http_sendfile_variable_set(v, &reason) : rc;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_reason(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_str_t *reason)
+{
+    u_char                       *p, *last;
+    ngx_http_sendfile_outcome_t  *outcome;
+
+    if (ctx == NULL || ctx->outcome.reason == NULL) {
+        return NGX_DECLINED;
     }
 
     p = ngx_pnalloc(r->pool, NGX_MAX_ERROR_STR);
@@ -277,7 +308,7 @@ ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
         return NGX_ERROR;
     }
 
-    reason.data = p;
+    reason->data = p;
     last = p + NGX_MAX_ERROR_STR;
 
     outcome = &ctx->outcome;
@@ -292,9 +323,9 @@ ngx_http_sendfile_variable_reason(ngx_http_request_t *r,
         p = ngx_slprintf(p, last, ")");
     }
 
-    reason.len = p - reason.data;
+    reason->len = p - reason->data;
 
-    return ngx_http_sendfile_variable_set(v, &reason);
+    return NGX_OK;
 }
 
 

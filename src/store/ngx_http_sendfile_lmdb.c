@@ -91,7 +91,8 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_lmdb_store = {
     ngx_http_sendfile_lmdb_init,
     ngx_http_sendfile_lmdb_exit,
     ngx_http_sendfile_lmdb_get,
-    ngx_http_sendfile_lmdb_cancel
+    ngx_http_sendfile_lmdb_cancel,
+    NULL                                   /* directives of a block */
 };
 
 

@@ -20,6 +20,7 @@
 #include <ngx_event.h>
 
 #include "ngx_http_sendfile_lookup.h"
+#include "ngx_http_sendfile_stats.h"
 
 
 /* nginx 1.23.4 */
@@ -44,6 +45,7 @@ struct ngx_http_sendfile_lookup_s {
     ngx_queue_t                       waiters;
     ngx_event_t                       timer;
     ngx_msec_t                        timeout;
+    uint64_t                          began;
     ngx_http_sendfile_lookup_state_e  state;
 
     /* others may join it */
@@ -65,6 +67,8 @@ static ngx_int_t ngx_http_sendfile_lookup_cmp(ngx_http_sendfile_lookup_t *l,
     ngx_http_sendfile_store_t *store, ngx_str_t *key, ngx_msec_t timeout);
 static void ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op,
     ngx_int_t rc, ngx_http_sendfile_result_t *res);
+static void ngx_http_sendfile_lookup_count(ngx_http_sendfile_op_t *op,
+    ngx_int_t rc, uint64_t began);
 static void ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op,
     ngx_int_t rc);
 static void ngx_http_sendfile_lookup_timeout(ngx_event_t *ev);
@@ -102,6 +106,7 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
     ngx_http_sendfile_result_t *res)
 {
     uint32_t                     hash;
+    uint64_t                     began;
     ngx_int_t                    rc;
     ngx_http_sendfile_op_t       op;
     ngx_http_sendfile_lookup_t  *l;
@@ -110,9 +115,13 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
         ngx_memzero(&op, sizeof(ngx_http_sendfile_op_t));
         op.key = *key;
         op.generation = w->generation;
+        op.counters = store->counters;
+
+        began = ngx_http_sendfile_stats_now(store->counters);
 
         rc = store->type->get(store, &op);
 
+        ngx_http_sendfile_lookup_count(&op, rc, began);
         ngx_http_sendfile_lookup_result(&op, rc, res);
         res->generation = w->generation;
         return NGX_OK;
@@ -131,6 +140,7 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
         rc = store->type->get(store, &l->op);
 
         if (rc != NGX_AGAIN) {
+            ngx_http_sendfile_lookup_count(&l->op, rc, l->began);
             ngx_http_sendfile_lookup_result(&l->op, rc, res);
             res->generation = w->generation;
             ngx_http_sendfile_lookup_free(l);
@@ -140,6 +150,10 @@ ngx_http_sendfile_lookup(ngx_http_sendfile_store_t *store, ngx_str_t *key,
         ngx_rbtree_insert(&ngx_http_sendfile_lookups, &l->node);
         l->listed = 1;
         ngx_add_timer(&l->timer, timeout);
+
+    } else {
+        ngx_http_sendfile_stats_add(l->op.counters,
+                                    NGX_HTTP_SENDFILE_STATS_JOINED, 1);
     }
 
     w->lookup = l;
@@ -183,6 +197,8 @@ ngx_http_sendfile_lookup_cancel(ngx_http_sendfile_waiter_t *w)
     if (l->state == NGX_HTTP_SENDFILE_LOOKUP_PENDING
         && ngx_queue_empty(&l->waiters))
     {
+        ngx_http_sendfile_stats_lookup(l->op.counters,
+                                       NGX_HTTP_SENDFILE_STATS_CANCELLED, 0);
         ngx_http_sendfile_lookup_leave(l);
         ngx_http_sendfile_lookup_abandon(l);
     }
@@ -270,6 +286,9 @@ ngx_http_sendfile_lookup_create(ngx_http_sendfile_store_t *store,
     l->op.done = ngx_http_sendfile_lookup_done;
     l->op.data = l;
 
+    l->op.counters = store->counters;
+    l->began = store->stats ? ngx_http_sendfile_stats_clock() : 0;
+
     return l;
 }
 
@@ -353,7 +372,37 @@ ngx_http_sendfile_lookup_result(ngx_http_sendfile_op_t *op, ngx_int_t rc,
     res->reason = op->reason;
     res->detail = op->detail;
     res->err = op->err;
+    res->server = op->server;
     res->substitute = op->substitute;
+}
+
+
+static void
+ngx_http_sendfile_lookup_count(ngx_http_sendfile_op_t *op, ngx_int_t rc,
+    uint64_t began)
+{
+    ngx_http_sendfile_stats_outcome_e  outcome;
+
+    switch (rc) {
+
+    case NGX_OK:
+        outcome = NGX_HTTP_SENDFILE_STATS_HIT;
+        break;
+
+    case NGX_DECLINED:
+        outcome = NGX_HTTP_SENDFILE_STATS_MISS;
+        break;
+
+    case NGX_HTTP_SENDFILE_TIMEDOUT:
+        outcome = NGX_HTTP_SENDFILE_STATS_TIMEOUT;
+        break;
+
+    default: /* NGX_ERROR */
+        outcome = op->down ? NGX_HTTP_SENDFILE_STATS_DOWN
+                           : NGX_HTTP_SENDFILE_STATS_ERROR;
+    }
+
+    ngx_http_sendfile_stats_lookup(op->counters, outcome, began);
 }
 
 
@@ -371,6 +420,7 @@ ngx_http_sendfile_lookup_done(ngx_http_sendfile_op_t *op, ngx_int_t rc)
     }
 
     ngx_http_sendfile_lookup_leave(l);
+    ngx_http_sendfile_lookup_count(op, rc, l->began);
 
     ngx_http_sendfile_lookup_result(op, rc, &res);
     ngx_http_sendfile_lookup_tell(l, &res);
@@ -388,10 +438,13 @@ ngx_http_sendfile_lookup_timeout(ngx_event_t *ev)
     l = ev->data;
 
     ngx_http_sendfile_lookup_leave(l);
+    ngx_http_sendfile_lookup_count(&l->op, NGX_HTTP_SENDFILE_TIMEDOUT,
+                                   l->began);
 
     ngx_memzero(&res, sizeof(ngx_http_sendfile_result_t));
     res.rc = NGX_HTTP_SENDFILE_TIMEDOUT;
     res.reason = "lookup timed out";
+    res.server = l->op.server;
 
     ngx_http_sendfile_lookup_tell(l, &res);
     ngx_http_sendfile_lookup_abandon(l);

@@ -31,6 +31,7 @@ typedef struct {
     const char                     *reason;
     const char                     *detail;
     ngx_err_t                       err;
+    ngx_str_t                      *server;
     ngx_uint_t                      substitute; /* unsigned  substitute:1; */
 } ngx_http_sendfile_result_t;
 

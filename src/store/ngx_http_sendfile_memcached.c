@@ -58,6 +58,8 @@ static u_char *ngx_http_sendfile_memcached_compose(
     ngx_http_sendfile_conn_t *conn, u_char *p, u_char *last);
 static ngx_int_t ngx_http_sendfile_memcached_receive(
     ngx_http_sendfile_conn_t *conn);
+static void ngx_http_sendfile_memcached_says(ngx_http_sendfile_conn_t *conn,
+    nsf_mc_reply_t *reply);
 static ngx_int_t ngx_http_sendfile_memcached_skip(
     ngx_http_sendfile_conn_t *conn);
 static ngx_int_t ngx_http_sendfile_memcached_value(
@@ -79,7 +81,8 @@ ngx_http_sendfile_store_type_t  ngx_http_sendfile_memcached_store = {
     ngx_http_sendfile_memcached_init,
     ngx_http_sendfile_memcached_exit,
     ngx_http_sendfile_memcached_get,
-    ngx_http_sendfile_memcached_cancel
+    ngx_http_sendfile_memcached_cancel,
+    NULL                                   /* directives of a block */
 };
 
 
@@ -129,6 +132,7 @@ ngx_http_sendfile_memcached_init(ngx_http_sendfile_store_t *store,
         pool->servers[i].timeout = store->max_timeout;
     }
 
+    ngx_http_sendfile_pool_counters(pool, store);
     ngx_http_sendfile_conn_resolver(store->resolver, store->resolver_timeout);
 }
 
@@ -207,6 +211,8 @@ ngx_http_sendfile_memcached_compose(ngx_http_sendfile_conn_t *conn, u_char *p,
 
         *p++ = CR;
         *p++ = LF;
+
+        ngx_http_sendfile_stats_batch(conn->server->counters, n);
     }
 
     return p;
@@ -261,10 +267,7 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
             break;
 
         case NSF_MC_ERROR:
-            ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
-                          "http_sendfile: server %V says \"%*s\"",
-                          &conn->server->name, reply.error.len,
-                          reply.error.data);
+            ngx_http_sendfile_memcached_says(conn, &reply);
 
             ngx_http_sendfile_memcached_end(conn, NGX_ERROR,
                                             "server reports an error");
@@ -279,6 +282,25 @@ ngx_http_sendfile_memcached_receive(ngx_http_sendfile_conn_t *conn)
     }
 
     return NGX_OK;
+}
+
+
+/* an error that it sends, in its own words */
+
+static void
+ngx_http_sendfile_memcached_says(ngx_http_sendfile_conn_t *conn,
+    nsf_mc_reply_t *reply)
+{
+    u_char  more[NGX_HTTP_SENDFILE_LIMIT_TEXT];
+
+    if (ngx_http_sendfile_limit(&conn->server->limit,
+                                "server reports an error", more))
+    {
+        ngx_log_error(NGX_LOG_ERR, ngx_cycle->log, 0,
+                      "http_sendfile: server %V says \"%*s\"%s",
+                      &conn->server->name, reply->error.len,
+                      reply->error.data, more);
+    }
 }
 
 

@@ -15,6 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_event.h>
 
+#include "ngx_http_sendfile_limit.h"
 #include "nsf_ring.h"
 #include "nsf_url.h"
 
@@ -32,12 +33,17 @@ typedef struct ngx_http_sendfile_op_s     ngx_http_sendfile_op_t;
  * What a store has for a key.  The bytes stay the store's: they are good
  * until get() is called again or, of an asynchronous answer, until done()
  * returns.  Of a value longer than NSF_MAX_VALUE only "len" is good.
+ *
+ * "json" says that the store itself made a JSON record of what it has, and
+ * is 0 of bytes that somebody has put there: these are what the location's
+ * format says.
  */
 
 typedef struct {
     u_char                         *data;
     size_t                          len;
     uint32_t                        flags;
+    unsigned                        json:1;
 } ngx_http_sendfile_value_t;
 
 
@@ -53,6 +59,9 @@ typedef struct {
  *
  * "substitute" says that the key's own server is down, and that another one
  * was asked: that this has nothing does not mean that the store has nothing.
+ *
+ * "server" is the one that was asked, of a store that has servers; NULL where
+ * there are none.
  *
  * On NGX_ERROR "reason" says in a few words what failed (on NGX_DECLINED it
  * may say why there is nothing), "err" is an errno
@@ -71,7 +80,14 @@ struct ngx_http_sendfile_op_s {
     const char                     *reason;
     const char                     *detail;
     ngx_err_t                       err;
+    ngx_str_t                      *server;
     unsigned                        substitute:1;
+
+    /* on NGX_ERROR: the server was not asked, for it is down */
+    unsigned                        down:1;
+
+    /* set before get() to the store's; a store of servers sets the server's */
+    uint64_t                       *counters;
 
     ngx_queue_t                     queue;
     void                           *ctx;
@@ -84,6 +100,26 @@ struct ngx_http_sendfile_op_s {
     /* set by the caller before cancel(): nobody waits any more */
     unsigned                        gone:1;
 };
+
+
+/* where something stands in the configuration, for what is checked later */
+
+typedef struct {
+    u_char                         *file;
+    ngx_uint_t                      line;
+} ngx_http_sendfile_place_t;
+
+
+/*
+ * A directive of a store block, "name value;", that one kind of store has and
+ * others do not.  One that is not given has a value of NULL.
+ */
+
+typedef struct {
+    ngx_str_t                       name;
+    ngx_str_t                       value;
+    ngx_http_sendfile_place_t       place;
+} ngx_http_sendfile_line_t;
 
 
 /*
@@ -109,6 +145,9 @@ typedef struct {
     nsf_ring_e                      distribution;
     ngx_uint_t                      connections;
     ngx_msec_t                      connect_timeout;
+
+    /* one for each of the type's "lines"; NULL: there is no block */
+    ngx_http_sendfile_line_t       *lines;
 } ngx_http_sendfile_servers_conf_t;
 
 
@@ -183,15 +222,13 @@ typedef struct {
      */
     ngx_int_t                     (*cancel)(ngx_http_sendfile_store_t *store,
                                             ngx_http_sendfile_op_t *op);
+
+    /*
+     * The names of the directives, of one parameter each, that its blocks
+     * have beside those of all blocks, up to an empty one; NULL: none.
+     */
+    ngx_str_t                      *lines;
 } ngx_http_sendfile_store_type_t;
-
-
-/* where something stands in the configuration, for what is checked later */
-
-typedef struct {
-    u_char                         *file;
-    ngx_uint_t                      line;
-} ngx_http_sendfile_place_t;
 
 
 struct ngx_http_sendfile_store_s {
@@ -212,9 +249,22 @@ struct ngx_http_sendfile_store_s {
     /* the longest of any lookup, set before init() */
     ngx_msec_t                      max_timeout;
 
+    /* of this worker: error lines about requests for it */
+    ngx_http_sendfile_limit_t       limit;
+
     /* of the http block, set before init(); may be NULL */
     ngx_resolver_t                 *resolver;
     ngx_msec_t                      resolver_timeout;
+
+    /* set before init(); NULL: nothing is counted */
+    struct ngx_http_sendfile_stats_s
+                                   *stats;
+
+    /* set by an init() that gives each server's lookups their counters */
+    ngx_uint_t                      by_server; /* unsigned  by_server:1; */
+
+    /* set after init() */
+    uint64_t                       *counters;
 };
 
 

@@ -66,6 +66,97 @@ without_a_pool(void **state)
 }
 
 
+static uint64_t
+stamp_of(fixture_t *f, const char *id)
+{
+    assert_rc(get(f, name("s", id)), NSF_SHARD_OK);
+    assert_true(f->v.stamp != 0);
+
+    return f->v.stamp;
+}
+
+
+/* of other data another one, and of the same with other times the same */
+
+static void
+stamps(void **state)
+{
+    uint64_t           first, other;
+    fixture_t          f;
+    nsf_shard_key_t    key;
+
+    (void) state;
+
+    fixture_init(&f, SIZE);
+
+    key = name("s", "1");
+
+    assert_put(&f, key, "value");
+    first = stamp_of(&f, "1");
+
+    assert_put(&f, name("s", "2"), "value");
+    assert_true(stamp_of(&f, "2") != first);
+
+    f.in.generation = 3;
+    assert_put(&f, key, "value");
+    assert_true(stamp_of(&f, "1") == first);
+    assert_int_equal(nsf_shard_claim(&f.sh, &key, &f.v, 7), 1);
+    assert_true(stamp_of(&f, "1") == first);
+
+    assert_put(&f, key, "other");
+    other = stamp_of(&f, "1");
+    assert_true(other != first);
+
+    assert_put(&f, key, "value");
+    assert_true(stamp_of(&f, "1") != first);
+    assert_true(stamp_of(&f, "1") != other);
+
+    first = stamp_of(&f, "1");
+    assert_int_equal(nsf_shard_del(&f.sh, &key), 1);
+    assert_put(&f, key, "value");
+    assert_true(stamp_of(&f, "1") != first);
+
+    fixture_free(&f);
+}
+
+
+static void
+data_of_a_known_stamp_is_not_copied(void **state)
+{
+    uint64_t         stamp;
+    fixture_t        f;
+    nsf_shard_key_t  key;
+    nsf_test_pool_t  tp;
+
+    (void) state;
+
+    fixture_init(&f, SIZE);
+
+    key = name("s", "1");
+    f.in.generation = 7;
+    assert_put(&f, key, "value");
+    stamp = stamp_of(&f, "1");
+
+    nsf_test_pool_init(&tp, 1);
+    memset(&f.v, 0xee, sizeof(nsf_shard_value_t));
+
+    assert_rc(nsf_shard_get_changed(&f.sh, &key, NOW, &f.v, &tp.pool, stamp),
+              NSF_SHARD_OK);
+    assert_int_equal(tp.calls, 0);
+    assert_null(f.v.data);
+    assert_int_equal(f.v.len, 5);
+    assert_int_equal(f.v.generation, 7);
+    assert_true(f.v.stamp == stamp);
+
+    assert_rc(nsf_shard_get_changed(&f.sh, &key, NOW, &f.v, &tp.pool,
+                                    stamp + 1),
+              NSF_SHARD_MEMORY);
+    assert_int_equal(tp.calls, 1);
+
+    fixture_free(&f);
+}
+
+
 static void
 pool_has_no_memory(void **state)
 {
@@ -346,10 +437,10 @@ replaced(void **state)
     assert_value(&f, name("s", "0"), "before");
     assert_value(&f, name("s", "2"), "after");
 
-    /* 56 for each, the names and 5 or 6 bytes, rounded to 8 */
+    /* 64 for each, the names and 5 or 6 bytes, rounded to 8 */
 
     bytes = figures(&f).bytes;
-    assert_int_equal(bytes, 3 * 64);
+    assert_int_equal(bytes, 3 * 72);
     assert_int_equal(figures(&f).evicted, 0);
 
     fixture_free(&f);
@@ -661,6 +752,8 @@ main(void)
     static const struct CMUnitTest  tests[] = {
         cmocka_unit_test(fields_and_bytes),
         cmocka_unit_test(without_a_pool),
+        cmocka_unit_test(stamps),
+        cmocka_unit_test(data_of_a_known_stamp_is_not_copied),
         cmocka_unit_test(pool_has_no_memory),
         cmocka_unit_test(not_there),
         cmocka_unit_test(empty_value_and_names),

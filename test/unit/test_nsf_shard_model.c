@@ -34,6 +34,10 @@ typedef struct {
     uint64_t           limit;
     uint64_t           generation;
     uint64_t           claimed;
+
+    /* a copy that was got once: its stamp, and which value it is of */
+    uint64_t           stamp;
+    uint64_t           copied;
 } name_t;
 
 
@@ -50,6 +54,7 @@ typedef struct {
     uint64_t           given_back;
     uint64_t           refused;
     uint64_t           found_claimed;
+    uint64_t           unchanged;
 } seen_t;
 
 
@@ -397,7 +402,8 @@ model_get(model_t *m)
     nsf_test_pool_init(&tp, nsf_test_below(&m->random, 50) == 0);
     pool = nsf_test_below(&m->random, 8) == 0 ? NULL : &tp.pool;
 
-    rc = nsf_shard_get(&m->sh, &name->key, m->now, &v, pool);
+    rc = nsf_shard_get_changed(&m->sh, &name->key, m->now, &v, pool,
+                               name->stamp);
 
     if (rc == NSF_SHARD_MEMORY) {
         model_assert(m, tp.fail_at == 1 && pool != NULL);
@@ -414,11 +420,20 @@ model_get(model_t *m)
         model_assert(m, v.generation == name->generation);
         model_assert(m, v.claimed == name->claimed);
 
-        if (pool == NULL) {
+        if (v.stamp == name->stamp) {
+            model_assert(m, v.data == NULL);
+            model_assert(m, name->copied == name->id || v.len == 0);
+            m->seen.unchanged++;
+
+        } else if (pool == NULL) {
             model_assert(m, v.data == NULL);
 
         } else {
             model_assert(m, nsf_test_filled(v.data, v.len, name->id));
+            model_assert(m, v.stamp != 0);
+
+            name->stamp = v.stamp;
+            name->copied = name->id;
         }
 
         m->seen.hits++;
@@ -663,6 +678,7 @@ model_run(size_t size, size_t steps)
     model_assert(m, m->seen.given_back > steps / 1000);
     model_assert(m, m->seen.refused > steps / 1000);
     model_assert(m, m->seen.found_claimed > steps / 1000);
+    model_assert(m, m->seen.unchanged > steps / 1000);
     model_assert(m, st.evicted > 0 && st.moved > 0);
 
     model_free(m);

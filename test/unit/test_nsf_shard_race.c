@@ -305,11 +305,16 @@ race_read(race_t *r, size_t i, nsf_test_pond_t *pond)
     nsf_shard_rc_e     rc;
     nsf_shard_value_t  v;
 
+    /* of this process: what it has read last, as if it had a copy of that */
+
+    static uint64_t    stamps[NAMES], numbers[NAMES];
+
     nsf_test_pond_reset(pond);
 
     done = __atomic_load_n(&r->control->done[i], __ATOMIC_SEQ_CST);
 
-    rc = nsf_shard_get(&r->sh, &r->keys[i], 0, &v, &pond->pool);
+    rc = nsf_shard_get_changed(&r->sh, &r->keys[i], 0, &v, &pond->pool,
+                               stamps[i]);
 
     begun = __atomic_load_n(&r->control->begun[i], __ATOMIC_SEQ_CST);
 
@@ -329,6 +334,12 @@ race_read(race_t *r, size_t i, nsf_test_pond_t *pond)
         return rc;
     }
 
+    if (v.data == NULL) {
+        child_assert(v.stamp == stamps[i]);
+        child_assert(v.generation == numbers[i]);
+        return rc;
+    }
+
     child_assert(v.len >= sizeof(stamp_t));
     memcpy(&stamp, v.data, sizeof(stamp_t));
 
@@ -338,6 +349,12 @@ race_read(race_t *r, size_t i, nsf_test_pond_t *pond)
     child_assert(nsf_test_filled(v.data + sizeof(stamp_t),
                                  v.len - sizeof(stamp_t),
                                  stamp.number * NAMES + i));
+
+    child_assert(v.stamp != 0);
+    child_assert(v.stamp != stamps[i]);
+
+    stamps[i] = v.stamp;
+    numbers[i] = stamp.number;
 
     return rc;
 }

@@ -217,7 +217,7 @@ overhead_of_a_small_record(void **state)
         records = (size_t) figures(&f).entries;
         assert_int_equal(records, i - 1000000 - figures(&f).evicted);
 
-        assert_true(size / records - 7 - 40 < 110);
+        assert_true(size / records - 7 - 40 < 118);
 
         fixture_free(&f);
     }

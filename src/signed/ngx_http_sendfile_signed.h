@@ -1,0 +1,222 @@
+
+/*
+ * Copyright (C) the ngx_sendfile authors
+ *
+ * Private to the module for signatures: keys, schemes, what a request's
+ * signature is worth.
+ */
+
+
+#ifndef _NGX_HTTP_SENDFILE_SIGNED_H_INCLUDED_
+#define _NGX_HTTP_SENDFILE_SIGNED_H_INCLUDED_
+
+
+/* as nginx does: HMAC_CTX is in all versions of OpenSSL */
+
+#define OPENSSL_SUPPRESS_DEPRECATED
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+
+#include "ngx_http_sendfile_api.h"
+#include "nsf.h"
+
+
+/* of one file; a key that fits in no line of it is a mistake */
+
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_KEYS   64
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_KEY    1024
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_FILE   (256 * 1024)
+
+/* no longer token is looked at; those of Rails have some 500 bytes */
+
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_TOKEN  16384
+
+
+/* a key is prepared once; its "salt" goes before what is signed */
+
+typedef struct {
+    HMAC_CTX                       *hmac;
+    ngx_str_t                       salt;
+} ngx_http_sendfile_signed_key_t;
+
+
+/* how a code is written */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_SIGNED_HEX = 0,
+    NGX_HTTP_SENDFILE_SIGNED_BASE64
+} ngx_http_sendfile_signed_encoding_e;
+
+
+typedef struct {
+    ngx_array_t                     keys;  /* of signed_key_t */
+    size_t                          size;  /* bytes of a code */
+} ngx_http_sendfile_signed_keys_t;
+
+
+typedef struct ngx_http_sendfile_signature_s  ngx_http_sendfile_signature_t;
+
+
+/* what a request's signature is worth */
+
+typedef enum {
+    NGX_HTTP_SENDFILE_SIGNED_BAD = 0,
+    NGX_HTTP_SENDFILE_SIGNED_OVER,
+    NGX_HTTP_SENDFILE_SIGNED_GOOD
+} ngx_http_sendfile_signed_e;
+
+
+/*
+ * One way to sign.  "input" makes what there is to check, beside the request's
+ * own URI; "check" sets "value" if the signature is good, and returns
+ * NGX_ERROR if out of memory.
+ */
+
+typedef struct {
+    ngx_str_t                       name;
+    const EVP_MD                 *(*digest)(void);
+    ngx_uint_t                      params;
+    ngx_uint_t                      salted;  /* unsigned  salted:1; */
+
+    ngx_int_t                     (*input)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_signature_t *sign,
+                                        ngx_str_t *input);
+    ngx_int_t                     (*check)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_signature_t *sign,
+                                        ngx_str_t *input,
+                                        ngx_http_sendfile_signed_e *state,
+                                        ngx_str_t *value);
+} ngx_http_sendfile_scheme_t;
+
+
+/* parameters that a scheme may have */
+
+#define NGX_HTTP_SENDFILE_SIGNED_ADDRESS    0x0001
+#define NGX_HTTP_SENDFILE_SIGNED_BASE       0x0002
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_AGE    0x0004
+#define NGX_HTTP_SENDFILE_SIGNED_TOKEN      0x0008
+#define NGX_HTTP_SENDFILE_SIGNED_PREFIX     0x0010
+#define NGX_HTTP_SENDFILE_SIGNED_PURPOSE    0x0020
+#define NGX_HTTP_SENDFILE_SIGNED_DIGEST     0x0040
+
+
+/* http_sendfile_signature; "scheme" is NULL if it is off */
+
+struct ngx_http_sendfile_signature_s {
+    const ngx_http_sendfile_scheme_t   *scheme;
+    ngx_http_sendfile_signed_keys_t    *keys;
+
+    ngx_uint_t                      address;  /* unsigned  address:1; */
+    ngx_http_complex_value_t       *base;
+    ngx_http_complex_value_t       *token;
+    time_t                          max_age;  /* 0: none */
+    ngx_str_t                       prefix;
+    ngx_str_t                       purpose;
+    const EVP_MD                   *digest;
+};
+
+
+/* http_sendfile_activestorage; "keys" is NULL if it is off */
+
+typedef struct {
+    ngx_http_sendfile_signed_keys_t    *keys;
+} ngx_http_sendfile_activestorage_t;
+
+
+/* http_sendfile_activestorage_service */
+
+typedef struct {
+    ngx_str_t                           name;
+    ngx_str_t                           root;
+} ngx_http_sendfile_service_t;
+
+
+typedef struct {
+    /* where the first http_sendfile_signature is, NULL: nowhere */
+    u_char                             *file;
+    ngx_uint_t                          line;
+
+    /* of the first module, if there is http_sendfile_activestorage */
+    ngx_http_sendfile_api_t            *api;
+
+    ngx_array_t                         services;  /* of service_t */
+    ngx_array_t                         locations; /* of location_t */
+} ngx_http_sendfile_signed_main_conf_t;
+
+
+typedef struct {
+    /* NULL: not said; of "off" the scheme is NULL */
+    ngx_http_sendfile_signature_t      *signature;
+
+    /* NULL: not said; it stands in this very location, not above */
+    ngx_http_sendfile_activestorage_t  *activestorage;
+    ngx_uint_t                          here;  /* unsigned  here:1; */
+    u_char                             *file;
+    ngx_uint_t                          line;
+} ngx_http_sendfile_signed_loc_conf_t;
+
+
+/* a location with http_sendfile_activestorage of its own */
+
+typedef struct {
+    void                              **srv_conf;
+    void                              **loc_conf;
+    ngx_http_sendfile_signed_loc_conf_t
+                                       *conf;
+} ngx_http_sendfile_signed_location_t;
+
+
+/* ngx_http_sendfile_signed_keys.c */
+
+/*
+ * Reads a file of keys in hex, one a line, with a salt behind it if "salted".
+ * NULL, and what is wrong has been logged: never what the file has.
+ */
+
+ngx_http_sendfile_signed_keys_t *ngx_http_sendfile_signed_keys(ngx_conf_t *cf,
+    ngx_str_t *file, const EVP_MD *digest, ngx_uint_t salted);
+
+/* whether "mac" is the code of the texts, one behind the other, by any key */
+
+ngx_uint_t ngx_http_sendfile_signed_by(ngx_http_sendfile_signed_keys_t *keys,
+    const nsf_str_t *texts, ngx_uint_t n, const nsf_str_t *mac,
+    ngx_http_sendfile_signed_encoding_e encoding);
+
+
+extern ngx_module_t  ngx_http_sendfile_signed_module;
+
+
+/* ngx_http_sendfile_signed_schemes.c */
+
+extern const ngx_http_sendfile_scheme_t  ngx_http_sendfile_schemes[];
+
+/* milliseconds since 1970 */
+
+int64_t ngx_http_sendfile_signed_now(void);
+
+
+/* ngx_http_sendfile_signed_activestorage.c */
+
+char *ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_sendfile_activestorage_service(ngx_conf_t *cf,
+    ngx_command_t *cmd, void *conf);
+
+/* the end of the configuration: a handler, if there is anything to handle */
+
+ngx_int_t ngx_http_sendfile_activestorage_init(ngx_conf_t *cf);
+
+/* of a location, beside the configuration of the level above */
+
+ngx_int_t ngx_http_sendfile_activestorage_merge(ngx_conf_t *cf,
+    ngx_http_sendfile_signed_loc_conf_t *prev,
+    ngx_http_sendfile_signed_loc_conf_t *conf);
+
+
+#endif /* _NGX_HTTP_SENDFILE_SIGNED_H_INCLUDED_ */
