@@ -592,6 +592,8 @@ def test_use_stale(
     else:
         site.assert_file(got.response, 7)
         assert got.said == ("STALE", "cache")
+        # the log says why; of what was sent there is nothing to be said
+        assert got.entry.reason == "-"
         assert len(lines) == 1, lines
         assert 'key "7"' in lines[0] and "served stale" in lines[0]
     # well again: asked anew, whatever was served meanwhile
@@ -1152,6 +1154,7 @@ def test_file_has_moved(site: Site, source: Source) -> None:
     moved = ask(nginx, "/file/7")
     site.assert_file(moved.response, 7)
     assert (moved.entry.source, moved.entry.target) == (source.name, "bb/7.dat")
+    assert moved.entry.reason == "-"
     again = ask(nginx, "/file/7")
     site.assert_file(again.response, 7)
     assert again.said == ("HIT", "cache")

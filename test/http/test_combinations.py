@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import os
+from contextlib import closing
 
 import pytest
 
 from lib.accept import sendfile
-from lib.cache import ZONE
+from lib.cache import STATUS, ZONE
+from lib.explain import same
 from lib.files import content
 from lib.gateway import Gateway, Said
 from lib.http10 import PeerRequest
 from lib.learn import LEARN, MINUTE, SIZE, ask, source, write
 from lib.nginx import free_port
+from lib.servers import Servers, add_many
+from lib.signed import KEY, load_signed, sign, write_keys
 from lib.site import Site
+from lib.sqlite import block, connect, create, load_sqlite
+from lib.wait import wait_until
 
-pytest_plugins = ("lib.gateway_fixtures",)
+pytest_plugins = ("lib.gateway_fixtures", "lib.memcached_fixtures")
 
 
 def test_rewritten_tenants_and_a_reload(site: Site, web: Gateway) -> None:
@@ -103,3 +110,76 @@ def test_failover_a_rewrite_and_unsafe_methods(site: Site, web: Gateway) -> None
         assert source(nginx, uri) == "app"
         assert source(nginx, uri) == "learned"
     assert web.count() == 6
+
+
+def test_signed_links_to_files_of_a_database(site: Site) -> None:
+    """A link's signature, an application's database, the cache, and a reload."""
+    load_sqlite(site)
+    load_signed(site)
+    write_keys(site, KEY.hex())
+    path = create(site, [1, 2])
+    site.add(77)
+    nginx = site.start(
+        "location / { rewrite ^/download/(.*)$ /file/$1 last; return 404; }"
+        " location /file/ { http_sendfile_signature hmac %%DIR%%/keys;"
+        ' if ($sendfile_signed != "1") { return 403; }'
+        " http_sendfile on; http_sendfile_lookup blobs; %%DIRECT%%"
+        " http_sendfile_cache main; http_sendfile_cache_valid 1h;"
+        " http_sendfile_cache_body 16k; http_sendfile_cache_check 1h; }" + STATUS,
+        http=ZONE + block(path),
+    )
+    links = {n: sign(f"/download/{n}?until=4102444800") for n in (1, 2)}
+    for again in (False, True):
+        for n, link in links.items():
+            for _ in range(2):
+                assert same(nginx, link).outcome == "sent"
+                site.assert_file(nginx.get(link), n)
+            forged = link.replace(f"/{n}?", f"/{3 - n}?")
+            assert same(nginx, forged).status == 403
+            assert nginx.get(f"/file/{n}").status == 403
+        if not again:
+            nginx.reload()
+    with closing(connect(path)) as connection:
+        connection.execute("UPDATE files SET path = 'aa/77.dat' WHERE id = 1")
+    site.assert_file(nginx.get(links[1]), 1)
+    assert nginx.request("DELETE", "/status/cache/1").status == 200
+    site.assert_file(nginx.get(links[1]), 77)
+    figures = json.loads(nginx.get("/status/json").body)
+    (one,) = (f for f in figures["locations"] if f["location"] == "/file/")
+    counted = {(r["result"], r["source"]): r["count"] for r in one["requests"]}
+    assert set(counted) == {("hit", "store"), ("hit", "cache")}
+    assert counted["hit", "store"] == 3
+
+
+def test_two_servers_on_one_store_that_fails(site: Site, servers: Servers) -> None:
+    """Their figures are their own, what is down is told once, and it comes back."""
+    memcached = servers.memcached()
+    files = add_many(site, memcached, (1, 2))
+    location_ = "location /file/ { http_sendfile on; http_sendfile_lookup m; %%DIRECT%%"
+    nginx = site.start(
+        location_ + " http_sendfile_fallback =404; }" + STATUS,
+        http="http_sendfile_store m { server "
+        f"{memcached.url} max_fails=2 fail_timeout=1s; }}"
+        " server { listen 127.0.0.1:%%PORT:other%%; server_name other;"
+        f" {location_} http_sendfile_cache main; http_sendfile_cache_valid 1h; }} }}"
+        + ZONE,
+    )
+    for port in ("", "other"):
+        with nginx.connect(port) as connection:
+            for n in files:
+                site.assert_file(connection.request("GET", f"/file/{n}"), n)
+    memcached.kill()
+    for port, status in (("", 404), ("other", 200)):
+        with nginx.connect(port) as connection:
+            for _ in range(5):
+                assert connection.request("GET", "/file/1").status == status
+    explained = same(nginx, "/file/1")
+    assert (explained.status, explained.document["source"]) == (404, "memcached")
+    found = json.loads(nginx.get("/status/json").body)
+    assert {f["host"] for f in found["locations"]} == {"localhost", "other"}
+    assert [s["up"] for s in found["stores"] if s["server"]] == [False]
+    memcached.restart()
+    add_many(site, memcached, files)
+    wait_until(lambda: nginx.get("/file/1").status == 200, what="it to be back")
+    found = json.loads(nginx.get("/status/json").body)
+    assert [s["up"] for s in found["stores"] if s["server"]] == [True]

@@ -1091,8 +1091,9 @@ def test_out_of_descriptors(site: Site) -> None:
         refused(connection.request("GET", "/direct/1?x"), 500)
         assert nginx.logged("/direct/1?x").status == "HIT"
         (line, other) = failures(nginx, 1)
-        assert "cannot open file, answered 410 (24: Too many open files)" in line
-        assert "cannot open file, answered 500 (24: " in other
+        assert "cannot open file, answered 410" in line
+        assert "(24: Too many open files)" in line
+        assert "cannot open file, answered 500" in other and "(24: " in other
         free(site, nginx, connections)
         site.assert_file(second.request("GET", "/direct/1"), 1)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import socket
 import threading
 import time
 from collections.abc import Callable
@@ -1002,7 +1003,8 @@ def test_store_is_asked_first(site: Site, app: Gateway) -> None:
     assert first.said == ("MISS", "app")
     again = ask(nginx, "/file/2")
     site.assert_file(again.response, 2, SIZE)
-    assert again.entry.source == "learned"
+    assert again.said == ("HIT", "learned")
+    assert first.entry.reason == again.entry.reason == "-"
     assert app.count() == 1
     # now the store has it
     site.files.write_id("aa/3.dat", 3)
@@ -1093,7 +1095,8 @@ def test_vanished_file(site: Site, app: Gateway, header: str) -> None:
     path.unlink()
     answer = ask(nginx)
     site.assert_file(answer.response, 2, SIZE)
-    assert answer.entry.source == "app"
+    # nothing is left of the first try
+    assert (*answer.said, answer.entry.reason) == ("-", "app", "-")
     assert app.count() == 2
     answer = ask(nginx)
     site.assert_file(answer.response, 2, SIZE)
@@ -1303,13 +1306,14 @@ def test_streams_that_ask(site: Site, web: Gateway) -> None:
             site.assert_file(first, 1, SIZE)
 
             def asks() -> bool:
-                streams.append(http2.send_request("GET", "/a"))
+                if not streams or http2.answered(streams[-1]):
+                    streams.append(http2.send_request("GET", "/a"))
                 http2.ping()
-                return web.count() == 2
+                return web.count() == 2 and not http2.answered(streams[-1])
 
+            # one at a time: the last one is the one that asks
             wait_until(asks, what="the end of its time")
-            late = [stream for stream in streams if not http2.answered(stream)]
-            assert late
+            late = [streams[-1]]
             late += [http2.send_request("GET", "/a") for _ in range(5)]
             wait_until(partial(asked_since, web, 6), what="all to ask")
             http2.reset(late[0])
@@ -1425,6 +1429,33 @@ def test_claim_that_teaches_nothing(site: Site, web: Gateway, later: Said) -> No
         raise AssertionError("this machine is too slow for it")
 
 
+def test_claim_is_given_back_before_the_body(site: Site, web: Gateway) -> None:
+    """Who is slow to read an answer that teaches nothing keeps nobody from asking."""
+    web.answers["/a"] = sendfile(write(site), SOON)
+    nginx = start(site)
+    assert_learned(nginx, web)
+    # more than what lies between nginx and a client that does not read
+    web.answers["/a"] = Said(500, body=b"x" * (24 << 20))
+    slow: list[Connection] = []
+
+    def asks() -> bool:
+        connection = nginx.connect()
+        connection.send_request("GET", "/a")
+        if connection.socket.recv(12, socket.MSG_PEEK) == b"HTTP/1.1 500":
+            slow.append(connection)
+            return True
+        connection.close()
+        return False
+
+    try:
+        wait_until(asks, what="the end of its time")
+        assert asks()
+        assert asks()
+    finally:
+        for connection in slow:
+            connection.close()
+
+
 @pytest.mark.parametrize(
     ("method", "headers"),
     [
@@ -1432,6 +1463,9 @@ def test_claim_that_teaches_nothing(site: Site, web: Gateway, later: Said) -> No
         ("GET", {"Range": "bytes=0-9"}),
         ("GET", {"If-None-Match": '"x"'}),
         ("GET", {"If-Modified-Since": "Wed, 01 Jan 2020 00:00:00 GMT"}),
+        ("GET", {"If-Unmodified-Since": "Fri, 01 Jan 2100 00:00:00 GMT"}),
+        ("GET", {"If-Match": "*"}),
+        ("GET", {"If-Range": '"x"'}),
     ],
 )
 def test_only_a_plain_get_claims(
@@ -1444,8 +1478,10 @@ def test_only_a_plain_get_claims(
     try:
         ask(nginx)
         with expire(nginx, web, 2, "/a", headers, method) as aside:
-            with expire(nginx, web, 3) as plain:
-                # which has claimed it
+            with nginx.connect() as plain:
+                # the next one asks, and has claimed it by that
+                plain.send_request("GET", "/a")
+                wait_until(lambda: web.count() == 3, what="the plain GET to ask")
                 answer = ask(nginx, "/a", headers, method)
                 assert answer.said == ("STALE", "learned")
                 assert web.count() == 3
@@ -1901,6 +1937,27 @@ def test_reload_with_another_allow(site: Site, app: Gateway) -> None:
         answer = ask(nginx)
         assert answer.response.status == 502
         assert b"ID:" not in answer.response.body
+
+
+def test_reload_with_allow_in_another_order(site: Site, app: Gateway) -> None:
+    """A file of the same path below another directory is another file."""
+    write(site, 1, "one/a.txt")
+    app.answers["/a"] = sendfile(write(site, 2, "two/a.txt"), MINUTE)
+
+    def server(*names: str) -> str:
+        allow = "".join(f"http_sendfile_allow %%FILES%%/{name}; " for name in names)
+        accept = ACCEPT.replace("http_sendfile_allow %%FILES%%;", allow)
+        return SERVER.replace("%%ACCEPT%%", accept)
+
+    nginx = start(site, server("one", "two"))
+    ask(nginx)
+    for names in (("one", "two"), ("two", "one"), ("one", "two")):
+        answer = ask(nginx)
+        assert answer.entry.source == "learned"
+        site.assert_file(answer.response, 2, SIZE)
+        nginx.reload(site.template(server(*names), ZONE))
+    nginx.reload(site.template(server("one"), ZONE))
+    assert ask(nginx).response.status == 502
 
 
 def test_reload_without_symlinks(site: Site, app: Gateway) -> None:

@@ -123,6 +123,31 @@ def test_host_beside_an_absolute_uri(site: Site, web: Gateway) -> None:
     assert web.count() == 3
 
 
+def test_host_of_an_absolute_uri(site: Site, web: Gateway) -> None:
+    """nginx's $host is the URI's: what it was told of one host, no other is given."""
+    web.script = by_request(site)
+    site.variables["PASS"] = f"proxy_set_header Host $host; {web.passes()}"
+    nginx = start(site)
+
+    def body(line: str, host: str) -> bytes:
+        with nginx.connect() as connection:
+            request = f"GET {line} HTTP/1.1\r\nHost: {host}\r\n\r\n"
+            connection.send(request.encode())
+            return connection.read_response().body
+
+    # the one that could poison comes first
+    kinds = [
+        ("http://evil/a", "localhost"),
+        ("/a", "localhost"),
+        ("http://localhost/b", "evil"),
+        ("/b", "evil"),
+    ]
+    bodies = [body(*kind) for kind in kinds]
+    assert len(set(bodies)) == web.count() == 4
+    assert [body(*kind) for kind in kinds] == bodies
+    assert web.count() == 4
+
+
 def test_two_hosts(site: Site, web: Gateway) -> None:
     """Of two Host lines the application may take either: nothing is learned."""
     web.script = by_request(site)
@@ -200,7 +225,7 @@ def test_authority_and_host(site: Site, web: Gateway) -> None:
 
 
 def test_without_a_host(site: Site, web: Gateway) -> None:
-    """HTTP/1.0 needs none."""
+    """HTTP/1.0 needs none: the server's name stands for it, in a purge, too."""
     web.answers["/a"] = sendfile(write(site), MINUTE)
     nginx = start(site)
 
@@ -209,7 +234,9 @@ def test_without_a_host(site: Site, web: Gateway) -> None:
             connection.send(request)
             site.assert_file(connection.read_response(), 1, SIZE)
 
-    for count in (1, 1):
+    for count in (1, 1, 2):
+        if count == 2:
+            purge_url(nginx, "http://localhost/a")
         answer(b"GET /a HTTP/1.0\r\n\r\n")
         assert web.count() == count
 
@@ -600,6 +627,17 @@ def test_purge_by_a_url_of_another(site: Site, web: Gateway) -> None:
     # it was learned by the first, and has been given to the second
     purge_url(nginx, "http://localhost/a?first")
     assert source(nginx, "/a?second") == "app"
+
+
+def test_purge_by_an_id_of_another(site: Site, web: Gateway) -> None:
+    """Nor does who asks by another ID: the one that it was learned from counts."""
+    web.script = lambda request: sendfile(write(site), MINUTE)
+    keys = "http_sendfile_learn_key $uri; http_sendfile_key $arg_id;"
+    nginx = start(site, f"{keys} {SERVER}")
+    ask(nginx, "/a?id=7")
+    assert source(nginx, "/a?id=8") == "learned"
+    purge(nginx, 7)
+    assert source(nginx, "/a?id=8") == "app"
 
 
 def test_revoked_where_it_was_purged_by_another_url(site: Site, web: Gateway) -> None:

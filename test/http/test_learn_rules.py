@@ -582,6 +582,25 @@ def test_redirect_of_a_post(site: Site, web: Gateway, status: int) -> None:
     assert nginx.post("/a", b"body").body == b"GET"
 
 
+def test_redirect_without_a_slash_is_not_learned(site: Site, web: Gateway) -> None:
+    """With one in front of it, it would be another URI, which has another file."""
+    write(site, 1, "one/a.txt")
+    write(site, 2, "two/a.txt")
+    web.answers["/a"] = Said(headers=[("X-Accel-Redirect", "/s/a.txt"), MINUTE])
+    web.answers["/b"] = Said(headers=[("X-Accel-Redirect", "ss/a.txt"), MINUTE])
+    nginx = start(
+        site,
+        "location /s/ { internal; alias %%FILES%%/one/; }"
+        " location ss/ { internal; alias %%FILES%%/two/; }" + SERVER,
+    )
+    for _ in range(3):
+        site.assert_file(ask(nginx, "/a").response, 1, SIZE)
+        answer = ask(nginx, "/b")
+        site.assert_file(answer.response, 2, SIZE)
+        assert answer.entry.reason == "not learned: redirect to a URI without a slash"
+    assert web.count() == 1 + 3
+
+
 def test_redirects_as_nginx_follows_them(site: Site) -> None:
     """With the header accepted, and without the module: the same."""
     site.html.write("index.html", b"index")
@@ -869,14 +888,30 @@ def test_authorized_hit(site: Site, web: Gateway) -> None:
     assert source(nginx, "/a", AUTHORIZED) == "learned"
 
 
-def test_aside_answers_of_what_is_not_known(site: Site, web: Gateway) -> None:
-    """HEAD and parts are asked of the application, until a GET has taught."""
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("Range", "bytes=5-9"),
+        ("If-Range", '"x"'),
+        ("If-Match", "*"),
+        ("If-None-Match", '"x"'),
+        ("If-Modified-Since", "Wed, 01 Jan 2020 00:00:00 GMT"),
+        ("If-Unmodified-Since", "Fri, 01 Jan 2100 00:00:00 GMT"),
+    ],
+)
+def test_aside_answers_of_what_is_not_known(
+    site: Site, web: Gateway, name: str, value: str
+) -> None:
+    """Parts, and what has a condition, are asked for until a GET has taught."""
     web.answers["/a"] = sendfile(write(site), MINUTE)
     nginx = start(site)
+    part = name == "Range"
     for count in range(1, 3):
-        answer = ask(nginx, "/a", {"Range": "bytes=5-9"})
-        assert (answer.response.status, answer.entry.source) == (206, "app")
-        assert answer.response.body == content(1, SIZE)[5:10]
+        answer = ask(nginx, "/a", {name: value})
+        said = (answer.response.status, answer.entry.source)
+        assert said == (206 if part else 200, "app")
+        body = content(1, SIZE)
+        assert answer.response.body == (body[5:10] if part else body)
         assert web.count() == count
     assert source(nginx) == "app"
     for headers in ({"Range": "bytes=5-9"}, {"If-None-Match": "*"}):

@@ -655,7 +655,8 @@ def test_damaged_from_the_start(site: Site, damage: Callable[[bytes], bytes]) ->
         assert nginx.get("/a/1").status == 502
     entry = nginx.logged("/a/499")
     assert (entry.status, entry.source) == ("ERROR", "lmdb")
-    assert f'key "499" in lmdb:{data.parent}: ' in nginx.errors_text()
+    # one line of those of a second
+    assert re.search(rf'key "\d+" in lmdb:{data.parent}: ', nginx.errors_text())
     replace(data, good)
     assert until(lambda: nginx.get("/a/499?x"), 404) <= CHECK_SECONDS + SLACK_SECONDS
     site.assert_file(nginx.get("/a/1"), 1)

@@ -361,7 +361,7 @@ def test_one_lookup_for_one_key(asite: Site, delivery: str) -> None:
 
 @pytest.mark.parametrize(("outcome", "status"), [("miss", 404), ("error", 502)])
 def test_one_lookup_that_fails(asite: Site, outcome: str, status: int) -> None:
-    """A miss or an error is everybody's, and each request has its log line."""
+    """A miss or an error is everybody's, and each miss has its log line."""
     nginx = asite.start(
         slow(f"delay=400,{outcome}", "http_sendfile_timeout 5s;") + WARM + INTERNAL
     )
@@ -370,7 +370,8 @@ def test_one_lookup_that_fails(asite: Site, outcome: str, status: int) -> None:
         assert connection.read_response().status == status
         connection.close()
     assert keys(nginx, "get") == ["7"]
-    assert len(failures(nginx, 7)) == 10
+    # a store that fails has one for a second
+    assert len(failures(nginx, 7)) == (10 if outcome == "miss" else 1)
 
 
 def test_keys_are_not_mixed_up(asite: Site, delivery: str) -> None:
@@ -955,7 +956,8 @@ def test_error_page(asite: Site, delivery: str) -> None:
     assert nginx.get("/c/3").text == "app GET /c/3\n"
     assert nginx.get("/d/4").status == 410
     assert keys(nginx, "get") == ["1", "2", "3", "4"]
-    assert [len(failures(nginx, n)) for n in (1, 2, 3, 4)] == [1] * 4
+    # the third may be left out, for it is the first one's store and second
+    assert [len(failures(nginx, n)) for n in (1, 2, 4)] == [1] * 3
 
 
 def test_error_page_to_an_id(asite: Site) -> None:
@@ -974,22 +976,20 @@ def test_error_page_to_an_id(asite: Site) -> None:
 @pytest.mark.parametrize(
     ("options", "reason"),
     [
-        ("delay=20,miss", "not in store"),
-        ("delay=20,error", "test error"),
-        ("never", "lookup timed out"),
-        ("delay=20,value=a//b", "invalid record: empty path segment"),
+        ("delay=2%,miss", "not in store"),
+        ("delay=2%,error", "test error"),
+        ("delay=2%,never", "lookup timed out"),
+        ("delay=2%,value=a//b", "invalid record: empty path segment"),
     ],
 )
 def test_one_log_line_for_a_failure(asite: Site, options: str, reason: str) -> None:
     """A line says key, store, reason and what was done."""
+    # each has a store of its own: one line is enough for one that fails
+    one, two, three = (options.replace("%", str(n)) for n in (1, 2, 3))
     nginx = asite.start(
-        slow(options, "http_sendfile_timeout 100ms;", "a")
-        + slow(
-            options, "http_sendfile_timeout 100ms; http_sendfile_fallback @app;", "b"
-        )
-        + slow(
-            options, "http_sendfile_timeout 100ms; http_sendfile_fallback =410;", "c"
-        )
+        slow(one, "http_sendfile_timeout 100ms;", "a")
+        + slow(two, "http_sendfile_timeout 100ms; http_sendfile_fallback @app;", "b")
+        + slow(three, "http_sendfile_timeout 100ms; http_sendfile_fallback =410;", "c")
         + (APP + INTERNAL)
     )
     status = nginx.get("/a/1").status
@@ -999,7 +999,8 @@ def test_one_log_line_for_a_failure(asite: Site, options: str, reason: str) -> N
     for n, what in done.items():
         lines = failures(nginx, n)
         assert len(lines) == 1, lines
-        assert f'key "{n}" in test:/{options}' in lines[0]
+        store = options.replace("%", str(n))
+        assert f'key "{n}" in test:/{store}' in lines[0]
         assert f": {reason}, {what}" in lines[0]
         level = "info" if "miss" in options else "error"
         assert f"[{level}]" in lines[0]
@@ -1405,12 +1406,12 @@ def test_block_of_any_kind(asite: Site, delivery: str) -> None:
         (
             "server lmdb:/ids;",
             "server lmdb:",
-            f'invalid server "lmdb:/ids": write {MEMCACHED} or test:/options in',
+            f'invalid server "lmdb:/ids": write {MEMCACHED}%%SQLITE%% or test:/options in',
         ),
         (
             "server redis://127.0.0.1;",
             "server redis:",
-            f'"redis://127.0.0.1": write {MEMCACHED} or test:/options in',
+            f'"redis://127.0.0.1": write {MEMCACHED}%%SQLITE%% or test:/options in',
         ),
         ("server test:/now,nothing;", "server test:", "unknown option in"),
     ],
@@ -1423,7 +1424,11 @@ def test_bad_server_of_a_block(
         "location /ids/ { http_sendfile on; http_sendfile_lookup ids; }",
         http=f"http_sendfile_store ids {{\n{body}\n}}",
     )
-    found.assert_fails(where, message)
+    # another kind, where it is linked in
+    linked = asite.flavour.module is None
+    found.assert_fails(
+        where, message.replace("%%SQLITE%%", " or sqlite:/path" if linked else "")
+    )
 
 
 def test_kinds_of_store_in_a_message(asite: Site) -> None:

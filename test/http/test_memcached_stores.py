@@ -384,7 +384,9 @@ def start_with_a_substitute(
         for n in ids:
             fake.put(n, f"aa/{n}.dat")
     lines = [f"{fake.url} max_fails=1 fail_timeout=60s" for fake in fakes]
-    nginx = site.start(server + INTERNAL + APP, http=ZONE + block(lines))
+    nginx = site.start(
+        server + INTERNAL + APP, http=ZONE + block(lines, "timeout 20s;")
+    )
     check_all(site, nginx, ids)
     its_own = sorted(map(int, fakes[0].asked()))
     assert 0 < len(its_own) < len(ids)
@@ -513,7 +515,7 @@ def test_keys_of_others_are_not_affected(
             fake.put(key, path)
     http = block(
         [f"{fake.url} max_fails=0" for fake in fakes],
-        f"distribution {distribution}; timeout 100ms;",
+        f"distribution {distribution}; timeout 3s;",
     )
     nginx = site.start(location("ids") + WARM + INTERNAL, http=http)
     uris = [f"/file/{n}" for n in ids]

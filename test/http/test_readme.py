@@ -9,6 +9,7 @@ HTML comment on the line before it, and a test here that sends requests:
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
@@ -32,19 +33,24 @@ from lib.documents import (
     documents,
     image_filter,
     prepare,
+    prepare_sqlite,
     statements,
 )
-from lib.files import Files
+from lib.files import Files, content
 from lib.memcached import Memcached
 from lib.nginx import REPOSITORY, ConfigCheck, Nginx
 from lib.servers import Servers
+from lib.signed import KEY, LIB, write_keys
+from lib.signed import run as run_program
 from lib.site import Site
+from lib.sqlite import run
 
 SOURCE = REPOSITORY / "src"
 README = REPOSITORY / "README.md"
 README_JA = REPOSITORY / "README.ja.md"
 DOCS = REPOSITORY / "docs"
 RECIPES = DOCS / "recipes.md"
+LINKS = DOCS / "signed-links.md"
 DIRECTIVES = DOCS / "directives.md"
 RECORDS = DOCS / "records.md"
 OPERATIONS = DOCS / "operations.md"
@@ -83,7 +89,7 @@ def relative(path: Path) -> str:
 
 
 CONFIGURATIONS = [b for path in documents() for b in blocks(path, "nginx")]
-SERVED = [b for path in (README, RECIPES) for b in blocks(path) if b.name]
+SERVED = [b for path in (README, RECIPES, LINKS) for b in blocks(path) if b.name]
 
 
 # configurations
@@ -132,7 +138,10 @@ def test_works_as_shown(site: Site, block: Block) -> None:
 def test_every_configuration_is_served() -> None:
     """The README's and the recipes' blocks have names, and all are tested."""
     unnamed = [
-        str(b) for p in (README, RECIPES) for b in blocks(p, "nginx") if not b.name
+        str(b)
+        for path in (README, RECIPES, LINKS)
+        for b in blocks(path, "nginx")
+        if not b.name
     ]
     assert not unnamed
     assert {b.name for b in SERVED} == set(SCENARIOS)
@@ -251,37 +260,197 @@ def auth(site: Site, block: Block) -> None:
 
 
 @scenario("signed")
+@scenario("signed-links")
 def signed(site: Site, block: Block) -> None:
     """A link made as shown works; an old, a forged and a bare one do not."""
     site.add(297887)
     site.add(297888)
     nginx = start(site, block)
-    sign = of_same_file(block, "sign").text
-    good = run_shell(sign, site.directory).strip()
+    name = "sign" if block.path == RECIPES else "sign-ctl"
+    sign = of_same_file(block, name).text
+    good = run_here(sign, site)
+    nginx.reload()
     site.assert_file(nginx.get(good), 297887)
     assert nginx.get(good.replace("297887", "297888")).status == 403
     assert nginx.get("/file/297887").status == 403
-    expired = sign.replace("+1 hour", "-1 hour")
-    assert expired != sign
-    assert nginx.get(run_shell(expired, site.directory).strip()).status == 410
+    (command,) = (s for s in sign.splitlines() if "sendfilectl" in s)
+    old = run_here(command.replace("--for 1h", "--at 1000000000"), site)
+    assert nginx.get(old).status == 410
+
+
+def run_here(text: str, site: Site) -> str:
+    """Run shell commands on the keys of the test, and return the last line."""
+    keys = site.directory / "etc"
+    keys.mkdir(exist_ok=True)
+    printed = run_shell(text.replace("/etc/ngx_sendfile", str(keys)), site.directory)
+    return printed.splitlines()[-1] if printed else ""
+
+
+@scenario("signed-address")
+def signed_address(site: Site, block: Block) -> None:
+    """A link for an address is good there, and nowhere else."""
+    site.add(297887)
+    nginx = start(site, block)
+    ctl = of_same_file(block, "sign-ctl").text.rstrip()
+    here, there = (
+        run_here(f"{ctl} --address {a}", site) for a in ("127.0.0.1", "192.0.2.1")
+    )
+    site.assert_file(nginx.get(here), 297887)
+    assert nginx.get(there).status == 403
+    assert nginx.get(run_here(ctl, site)).status == 403
 
 
 @scenario("sign")
+@scenario("sign-ctl")
+@scenario("sign-openssl")
 def sign_in_shell(site: Site, block: Block) -> None:
-    """The commands print one link; see ``signed`` for what it is worth."""
-    printed = run_shell(block.text, site.directory)
-    assert re.fullmatch(r"/file/297887\?md5=[\w-]{22}&expires=\d+\n", printed)
+    """The commands print a link that the configuration takes."""
+    site.add(297887)
+    name = "signed" if block.path == RECIPES else "signed-links"
+    nginx = start(site, of_same_file(block, name))
+    link = run_here(block.text, site)
+    assert re.fullmatch(r"/file/297887\?expires=\d+&signature=[\w-]{43}", link)
+    nginx.reload()
+    site.assert_file(nginx.get(link), 297887)
+
+
+@scenario("new-key")
+def new_key(site: Site, block: Block) -> None:
+    """It is 32 bytes that nobody else may read."""
+    assert run_here(block.text, site) == ""
+    path = site.directory / "etc" / "links.key"
+    assert re.fullmatch(r"[0-9a-f]{64}\n", path.read_text())
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def assert_signs(site: Site, block: Block, command: list[str], call: str) -> None:
+    """A function that is shown makes the links that the configuration takes.
+
+    Args:
+        site: of the test.
+        block: the function.
+        command: runs a program that is its last argument.
+        call: how it is called, with the URI, seconds and the key.
+    """
+    site.add(297887)
+    nginx = start(site, of_same_file(block, "signed-links"))
+    text = block.text.removeprefix("<?php\n")
+    for uri in ("/file/297887", "/file/297887?b=%20+"):
+        for seconds, status in ((3600, 200), (-3600, 410)):
+            code = f"{text}\n{call % (uri, seconds, KEY.hex())}"
+            link = subprocess.check_output([*command, code], text=True).strip()
+            assert nginx.get(link).status == status, link
 
 
 @scenario("sign-python")
 def sign_in_python(site: Site, block: Block) -> None:
-    """The function makes the links that the configuration takes."""
+    """Python's function."""
+    assert_signs(site, block, [sys.executable, "-c"], "print(signed('%s', %d, '%s'))")
+
+
+@scenario("sign-php")
+def sign_in_php(site: Site, block: Block) -> None:
+    """PHP's function."""
+    assert_signs(site, block, ["php", "-r"], "echo signed('%s', %d, '%s');")
+
+
+@scenario("sign-node")
+def sign_in_node(site: Site, block: Block) -> None:
+    """Node's function."""
+    assert_signs(site, block, ["node", "-e"], "console.log(signed('%s', %d, '%s'))")
+
+
+@scenario("sign-ruby")
+def sign_in_ruby(site: Site, block: Block) -> None:
+    """The gem's."""
     site.add(297887)
-    nginx = start(site, of_same_file(block, "signed"))
-    for seconds, status in ((3600, 200), (-3600, 410)):
-        code = f"{block.text}\nprint(signed('/file/297887', {seconds}))\n"
-        link = subprocess.check_output([sys.executable, "-c", code], text=True)
-        assert nginx.get(link.strip()).status == status
+    nginx = start(site, of_same_file(block, "signed-links"))
+    code = block.text.replace("/etc/ngx_sendfile", str(site.directory / "etc"))
+    gem = f"-I{REPOSITORY / 'gem' / 'lib'}"
+    link = subprocess.check_output(["ruby", gem, "-e", code], text=True).strip()
+    site.assert_file(nginx.get(link), 297887)
+
+
+@scenario("signed-laravel")
+def signed_laravel(site: Site, block: Block) -> None:
+    """Links of Laravel, by the key that the command prints."""
+    site.add(297887)
+    key = "base64:bmd4X3NlbmRmaWxlJ3Mgb3duIHRlc3Qga2V5ISEhISE="
+    of_key = f"export APP_KEY={key}\n{of_same_file(block, 'key-laravel').text}"
+    configuration = prepare(site, block)
+    write_keys(site, run_here(of_key, site), name="etc/laravel.key")
+    nginx = site.start(**configuration)
+    links = run_program(
+        "php", LIB / "laravel_links.php", key, str(int(time.time()) + 60)
+    )
+    for link in (links[0], links[2]):
+        uri = link.removeprefix("https://www.example.com")
+        site.assert_file(nginx.get(uri), 297887)
+        assert nginx.get(uri[:-1] + "x").status == 403
+
+
+@scenario("signed-django")
+def signed_django(site: Site, block: Block) -> None:
+    """Tokens of Django, by the key that the program prints."""
+    site.store.put("photos/kyoto.jpg", site.add(1))
+    run = f"""
+from django.conf import settings
+settings.configure(SECRET_KEY="sekrit")
+{of_same_file(block, "key-django").text}
+from django.core.signing import TimestampSigner
+print(TimestampSigner().sign("photos/kyoto.jpg"))
+"""
+    key, token = run_program(sys.executable, "-c", run)
+    configuration = prepare(site, block)
+    write_keys(site, key, name="etc/django.key")
+    nginx = site.start(**configuration)
+    site.assert_file(nginx.get(f"/signed/{token}"), 1)
+    assert nginx.get(f"/signed/{token[:-1]}").status == 403
+
+
+@scenario("signed-rails")
+def signed_rails(site: Site, block: Block) -> None:
+    """Tokens of a Rails application, by the key that it prints."""
+    site.add(297887)
+    run = f"""
+require "rails"
+class App < Rails::Application
+  config.secret_key_base = "s" * 64
+  config.eager_load = false
+end
+{of_same_file(block, "key-rails").text}
+verifier = Rails.application.message_verifier("files")
+puts verifier.generate(297887, purpose: :download)
+puts verifier.generate(297887, purpose: :other)
+puts verifier.generate(297887, purpose: :download, expires_at: Time.at(1_000_000_000))
+"""
+    key, token, other, old = run_program("ruby", "-e", run)
+    configuration = prepare(site, block)
+    write_keys(site, key, name="etc/rails.key")
+    nginx = site.start(**configuration)
+    site.assert_file(nginx.get(f"/files/{token}"), 297887)
+    assert nginx.get(f"/files/{other}").status == 403
+    assert nginx.get(f"/files/{old}").status == 410
+
+
+@scenario("signed-imgproxy")
+def signed_imgproxy(site: Site, block: Block) -> None:
+    """What is asked of imgproxy is the very URL that was signed."""
+    nginx = start(site, block)
+    keys = site.directory / "etc" / "imgproxy.key"
+    rest = "/rs:fill:300:400/plain/local:///kyoto.jpg"
+    ctl = f"sendfilectl sign --key-file {keys} --scheme imgproxy {rest}"
+    path = run_here(ctl, site)
+    assert nginx.get(f"/img{path}").text == f"app GET /img{path}\n"
+    assert nginx.get(f"/img/x{path}").status == 403
+
+
+@scenario("key-laravel")
+@scenario("key-django")
+@scenario("key-rails")
+def key_of_a_framework(site: Site, block: Block) -> None:
+    """See what is done with the configuration of that framework."""
+    assert block.text
 
 
 @scenario("uuid")
@@ -651,6 +820,54 @@ def in_memcached_servers(site: Site, block: Block) -> None:
         assert min(asked) > 0
 
 
+@scenario("sqlite")
+def sqlite(site: Site, block: Block) -> None:
+    """A document is sent, but for one that is not public."""
+    prepare_sqlite(site)
+    for n in (1, 2):
+        site.files.write_id(f"{n}.dat", n)
+    run(
+        site.directory / "storage" / "production.sqlite3",
+        "INSERT INTO documents VALUES (1, '1.dat', 'text/one', 'one.txt', 1),"
+        " (2, '2.dat', NULL, NULL, 0)",
+    )
+    nginx = start(site, block)
+    response = site.assert_file(nginx.get("/file/1"), 1)
+    assert response.header("Content-Type") == "text/one"
+    assert not site.app.requests
+    nginx.get("/file/2")
+    nginx.get("/file/3")
+    assert [r.target for r in site.app.requests] == ["/file/2", "/file/3"]
+
+
+@scenario("sqlite-rails")
+def sqlite_rails(site: Site, block: Block) -> None:
+    """A blob by its id; what Rails.cache has under a key."""
+    prepare_sqlite(site)
+    storage = site.directory / "storage"
+    (storage / "ab" / "cd").mkdir(parents=True)
+    (storage / "ab" / "cd" / "abcdefgh").write_bytes(content(1))
+    site.files.write_id("7.dat", 7)
+    run(
+        storage / "production.sqlite3",
+        "INSERT INTO active_storage_blobs VALUES (5, 'abcdefgh', 'a.png', 'image/png')",
+    )
+    digest = hashlib.sha256(b"file:7").digest()
+    number = int.from_bytes(digest[:8], "big", signed=True)
+    value = b"\x00\x11\x02" + struct.pack("<d", -1.0) + b"\xff\xff\xff\xff7.dat"
+    run(
+        storage / "production_cache.sqlite3",
+        "INSERT INTO solid_cache_entries (key, value, key_hash)"
+        f" VALUES (x'{b'file:7'.hex()}', x'{value.hex()}', {number})",
+    )
+    nginx = start(site, block)
+    response = site.assert_file(nginx.get("/blob/5"), 1)
+    assert response.header("Content-Type") == "image/png"
+    site.assert_file(nginx.get("/file/7"), 7)
+    site.app.script = lambda request: Reply(status=403)
+    assert nginx.get("/blob/5").status == 403
+
+
 @scenario("fill-memcached")
 def fill_memcached(site: Site, block: Block) -> None:
     """The commands store what nginx serves."""
@@ -746,7 +963,9 @@ def test_sendfilectl_options_exist() -> None:
     for path in documents():
         for block in blocks(path, "sh"):
             text = block.text.replace("\\\n", " ")
-            for command, rest in re.findall(r"sendfilectl (\w+)([^|\n]*)", text):
+            for command, rest in re.findall(
+                r"sendfilectl ([a-z][\w-]*)([^|\n]*)", text
+            ):
                 found = re.findall(r"\s(--?[a-z][\w-]*)", rest)
                 calls.setdefault(command, set()).update(found)
     assert {"publish", "import", "set", "get", "del", "export", "scan"} <= set(calls)

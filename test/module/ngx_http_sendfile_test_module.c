@@ -112,7 +112,8 @@ static ngx_http_sendfile_store_type_t  ngx_http_sendfile_test_store = {
     NULL,                                  /* init */
     NULL,                                  /* exit */
     ngx_http_sendfile_test_get,
-    ngx_http_sendfile_test_cancel
+    ngx_http_sendfile_test_cancel,
+    NULL                                   /* directives of a block */
 };
 
 

@@ -16,16 +16,20 @@ from pathlib import Path
 
 from .nginx import REPOSITORY, Flavour
 from .ruby import load_ruby
+from .signed import KEY, load_signed, write_keys
 from .site import INTERNAL, Site
+from .sqlite import load_sqlite, run
 
 DOCS = REPOSITORY / "docs"
 
 # what a test has in place of what the documentation says
 PATHS = {
     "/etc/nginx/ruby": "%%DIR%%/ruby",
+    "/etc/ngx_sendfile": "%%DIR%%/etc",
     "/var/lib/ids": "%%STORE%%",
     "/var/lib/archive": "%%DIR%%/archive.lmdb",
     "/srv/files": "%%FILES%%",
+    "/srv/app/storage": "%%DIR%%/storage",
     "/srv/archive": "%%DIR%%/archive",
     "/srv/tenants": "%%DIR%%/tenants",
     "/srv/www": "%%HTML%%",
@@ -142,6 +146,7 @@ def statements(text: str) -> Iterator[Statement]:
 # directives of the level http and of no other
 HTTP_ONLY = {
     "geo",
+    "http_sendfile_activestorage_service",
     "http_sendfile_cache_zone",
     "http_sendfile_store",
     "limit_conn_zone",
@@ -231,6 +236,39 @@ def prepare_ruby(site: Site, text: str) -> None:
         (folder / name).write_text("1\n")
 
 
+# the tables that the documentation's queries read
+TABLES = {
+    "production.sqlite3": (
+        "CREATE TABLE documents (id INTEGER PRIMARY KEY, path, type, name, public)",
+        "CREATE TABLE active_storage_blobs (id INT, key TEXT, filename, content_type)",
+    ),
+    "production_cache.sqlite3": (
+        "CREATE TABLE solid_cache_entries (key, value, key_hash)",
+    ),
+}
+
+
+def prepare_sqlite(site: Site) -> None:
+    """Load the module for SQLite, and make databases without a row."""
+    load_sqlite(site)
+    folder = site.directory / "storage"
+    folder.mkdir(exist_ok=True)
+    for name, tables in TABLES.items():
+        if not (folder / name).exists():
+            run(folder / name, *tables)
+
+
+def prepare_signed(site: Site, text: str) -> None:
+    """Load the module for signatures, and write the keys that a text names."""
+    load_signed(site)
+    for folder in ("etc", "storage"):
+        (site.directory / folder).mkdir(exist_ok=True)
+    for name in re.findall(r"%%DIR%%/etc/([\w.-]+)", text):
+        if not (site.directory / "etc" / name).exists():
+            salt = " 00ff" if name.startswith("imgproxy") else ""
+            write_keys(site, KEY.hex() + salt, name=f"etc/{name}")
+
+
 def prepare(site: Site, block: Block) -> dict[str, str]:
     """Make a block into what Site.start and Site.check_config take.
 
@@ -241,6 +279,10 @@ def prepare(site: Site, block: Block) -> dict[str, str]:
     main = ""
     if "mruby_" in text or "http_sendfile_ruby" in text:
         prepare_ruby(site, text)
+    if "sqlite:" in text:
+        prepare_sqlite(site)
+    if "http_sendfile_signature" in text or "http_sendfile_activestorage" in text:
+        prepare_signed(site, text)
     if "image_filter" in text:
         module = image_filter(site.flavour)
         if module is not None:

@@ -359,7 +359,8 @@ class Model:
         for name, value in answered.lines:
             if name == "Date":
                 most = 120.0
-        most += sent.end - answered.at + WHOLE + 1
+        # the time that the application took for it counts, RFC 9111 4.2.3
+        most += sent.end - teacher.begin + WHOLE + 1
         if teacher.gone:
             least = 0.0
         if not least <= float(age) <= most:
