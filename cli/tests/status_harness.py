@@ -1,4 +1,4 @@
-"""A server in place of nginx's status location, and certificates for it."""
+"""A server in place of nginx and its status location, and certificates for it."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Asked:
 
 
 class StatusServer:
-    """Answers DELETE, over connections that stay open.
+    """Answers DELETE, GET and HEAD, over connections that stay open.
 
     Args:
         reply: called with each request; by default it was done.
@@ -115,7 +115,10 @@ class StatusServer:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(len(reply.body)))
                 self.end_headers()
-                self.wfile.write(reply.body)
+                if self.command != "HEAD":
+                    self.wfile.write(reply.body)
+
+            do_GET = do_HEAD = do_DELETE
 
             def address_string(self) -> str:
                 return "client"
@@ -153,6 +156,16 @@ class StatusServer:
         if self.tls is not None:
             return f"https://localhost:{self.port}{LOCATION}"
         return f"http://127.0.0.1:{self.port}{LOCATION}"
+
+    @property
+    def origin(self) -> str:
+        """The URL without the location."""
+        return self.url.removesuffix(LOCATION)
+
+    @property
+    def targets(self) -> list[str]:
+        """What was asked for so far."""
+        return [asked.target for asked in self.asked]
 
     @property
     def keys(self) -> list[bytes]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import ctypes.util
+import json
 import os
+import re
 import resource
 import signal
 import stat
@@ -345,6 +347,17 @@ assert ctypes.CDLL(None).pthread_mutex_lock(ctypes.c_void_p(mutex)) == 0
 }
 
 
+def holder_code(kind: str) -> str:
+    """A program that holds a lock of a store's until its stdin is closed."""
+    return f"""
+import ctypes, fcntl, mmap, sys
+file = open(sys.argv[1].split(":", 1)[1] + "/lock.mdb", "r+b")
+{HOLDER[kind]}
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
 @pytest.mark.parametrize("kind", HOLDER)
 @pytest.mark.parametrize("command", [["get", "1"], ["set", "2", "b"]])
 def test_lock_that_another_holds_for_ever(
@@ -355,22 +368,34 @@ def test_lock_that_another_holds_for_ever(
         # a writer takes no slot of a reader
         command = ["export"]
     ctl.do("set", "1", "a")
-    code = f"""
-import ctypes, fcntl, mmap, sys
-file = open(sys.argv[1].split(":", 1)[1] + "/lock.mdb", "r+b")
-{HOLDER[kind]}
-print("ready", flush=True)
-sys.stdin.read()
-"""
-    with helper(code, ctl.url) as holder:
+    with helper(holder_code(kind), ctl.url) as holder:
         done = ctl(*command)
         assert done.returncode == 1
+        assert "Traceback" not in done.stderr
+        assert "Timeout" not in done.stderr
         if kind == "mutex":
-            assert "Timeout" in done.stderr
+            (line,) = done.stderr.splitlines()
+            assert re.fullmatch(
+                f"sendfilectl: {ctl.path}/lock.mdb: another program has the lock of the "
+                f"readers of {ctl.path}, for 1[01] seconds: .* open \\(fuser\\)",
+                line,
+            )
         else:
             assert "waiting: another program has a lock of" in done.stderr
             assert f"{ctl.path}/lock.mdb: another program has a lock" in done.stderr
         holder.kill()
+
+
+@pytest.mark.parametrize("kind", HOLDER)
+def test_lock_that_another_holds_is_in_the_json(ctl: Ctl, kind: str) -> None:
+    ctl.do("set", "1", "a")
+    with helper(holder_code(kind), ctl.url) as holder:
+        done = ctl("get", "1", "--json")
+        holder.kill()
+    assert done.returncode == 1
+    found = json.loads(done.stdout)
+    assert found["ok"] is False
+    assert found["error"].startswith(f"{ctl.path}/lock.mdb: another program has ")
 
 
 READER = """

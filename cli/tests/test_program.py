@@ -9,6 +9,7 @@ import signal
 import subprocess
 from pathlib import Path
 
+import pytest
 from ctl_harness import (
     PROGRAM,
     Ctl,
@@ -22,6 +23,15 @@ from ctl_harness import (
 )
 
 import sendfilectl
+
+EXAMPLES = {
+    "purge": "http://127.0.0.1",
+    "stats": "--watch",
+    "explain": "http://www.example.com/file/7",
+    "doctor": "",
+    "warm": "urls.txt",
+    "bench": "urls.txt",
+}
 
 
 def test_version_and_help() -> None:
@@ -43,12 +53,17 @@ def test_version_and_help() -> None:
         "publish",
         "verify",
         "purge",
+        "stats",
+        "explain",
+        "doctor",
+        "warm",
+        "bench",
     ]:
         assert re.search(rf"\b{command}\b", said), command
         code, text, _ = invoke(command, "--help")
         assert code == 0
-        example = "http://127.0.0.1" if command == "purge" else "lmdb:/srv/ids"
-        assert f"sendfilectl {command} {example}" in text, text
+        example = EXAMPLES.get(command, "lmdb:/srv/ids")
+        assert f"sendfilectl {command} {example}".rstrip() in text, text
         assert "--json" in text
     assert "--install-completion" in said
 
@@ -57,7 +72,7 @@ def test_completion_offers_the_commands() -> None:
     environment = {
         **os.environ,
         "_SENDFILECTL_COMPLETE": "complete_bash",
-        "COMP_WORDS": "sendfilectl ex",
+        "COMP_WORDS": "sendfilectl exp",
         "COMP_CWORD": "1",
     }
     code = "import sys; sys.argv[0] = 'sendfilectl'\nimport sendfilectl.__main__ as m; m.main()"
@@ -68,7 +83,7 @@ def test_completion_offers_the_commands() -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.split() == ["export"]
+    assert done.stdout.split() == ["export", "explain"]
 
 
 def test_usage_errors_exit_with_2(tmp_path: Path) -> None:
@@ -163,3 +178,71 @@ def test_failed_import_says_how_far_it_came(ctl: Ctl, tmp_path: Path) -> None:
     assert count(ctl.path) == result["stored"]
     assert ctl("import", str(file)).returncode == 0
     assert count(ctl.path) == 40_000
+
+
+@pytest.mark.parametrize("number", ["nan", "inf", "-inf", "1e300", "0", "-1", ""])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["get", "memcached://127.0.0.1:1", "7", "--timeout"],
+        ["get", "memcached://127.0.0.1:1", "7", "--connect-timeout"],
+        ["purge", "http://127.0.0.1:1/s", "7", "--timeout"],
+        ["purge", "http://127.0.0.1:1/s", "7", "--connect-timeout"],
+        ["bench", "urls", "--rate", "1", "--duration", "1s", "--timeout"],
+    ],
+)
+def test_numbers_that_are_no_time(words: list[str], number: str) -> None:
+    code, said, text = invoke(*words, number)
+    assert (code, said) == (2, "")
+    assert words[-1] in text
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_that_are_closed(ctl: Ctl, closed: str) -> None:
+    """No file of the store becomes stdout, or stderr."""
+    words = [*PROGRAM, "set", ctl.url, "1", "a"]
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    good = ">&-" not in closed or closed.startswith("2")
+    assert done.returncode == (0 if good else 1)
+    assert done.stdout == ("stored 1 record\n" if good else "")
+    if closed == ">&-":
+        assert done.stderr == "sendfilectl: stdout is closed\n"
+    if good:
+        assert ctl.all() == {b"1": b"a"}
+
+
+@pytest.mark.parametrize("how", [[], ["--json"]])
+def test_stdout_that_nobody_reads(ctl: Ctl, how: list[str]) -> None:
+    """The exit code is 1, and there is no traceback."""
+    ctl.do("set", "1", "a")
+    ours, theirs = os.pipe()
+    os.close(ours)
+    done = subprocess.run(
+        [*PROGRAM, "get", ctl.url, "1", *how],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    os.close(theirs)
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+def test_full_disk_as_stdout(ctl: Ctl) -> None:
+    ctl.do("set", "1", "a")
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [*PROGRAM, "get", ctl.url, "1"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith("sendfilectl: ")
+    assert done.stderr.endswith("no space left on device\n")

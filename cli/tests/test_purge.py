@@ -26,7 +26,8 @@ from status_harness import (
 )
 
 from sendfilectl.errors import Refused, UsageError
-from sendfilectl.purge import key_path, parse_status_url, url_path
+from sendfilectl.http_client import parse_http_url
+from sendfilectl.purge import key_path, url_path
 
 
 @pytest.fixture
@@ -705,14 +706,14 @@ def test_bad_urls(url: str, hint: str) -> None:
     ],
 )
 def test_urls(url: str, host: str, port: int, name: str | None, path: str) -> None:
-    found = parse_status_url(url)
+    found = parse_http_url(url)
     assert (found.host, found.port, found.path) == (host, port, path)
     assert found.name == (name or "xn--bcher-kva.example:81")
     assert found.authorization is None
 
 
 def test_url_with_an_at_sign_in_the_path() -> None:
-    found = parse_status_url("http://a/s@b")
+    found = parse_http_url("http://a/s@b")
     assert (found.host, found.path, found.authorization) == ("a", "/s@b", None)
     with pytest.raises(UsageError, match="bad host"):
-        parse_status_url("http://a@/s")
+        parse_http_url("http://a@/s")

@@ -11,6 +11,7 @@ from sendfilectl.errors import CtlError
 
 def main() -> None:
     """Runs the program and exits: 0 done, 1 failed, 2 usage, 128 + a signal."""
+    _open_streams()
     signals.install(lambda error: output.current().interrupted(error))
     try:
         code = _run()
@@ -30,11 +31,27 @@ def main() -> None:
     sys.exit(code)
 
 
+def _open_streams() -> None:
+    """Takes the numbers of streams that are closed, lest a store get one of them."""
+    closed = []
+    for fd, mode in ((0, "r"), (1, "w"), (2, "w")):
+        try:
+            os.fstat(fd)
+        except OSError:
+            closed.append(fd)
+            # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)
+            setattr(sys, ("stdin", "stdout", "stderr")[fd], os.fdopen(fd, mode))
+    if 1 in closed:
+        print("sendfilectl: stdout is closed", file=sys.stderr)
+        sys.exit(1)
+
+
 def _run() -> int:
     from sendfilectl.app import app
 
     try:
-        app()
+        app(prog_name="sendfilectl")
     except CtlError as error:
         output.current().fail(str(error), usage=error.exit_code == 2)
         return error.exit_code

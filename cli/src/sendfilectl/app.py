@@ -14,12 +14,27 @@ from typing import Annotated, BinaryIO, Optional
 import typer
 
 from sendfilectl import __version__, arguments
+from sendfilectl.commands_nginx import bench, doctor, explain, purge, stats, warm
 from sendfilectl.contract import decode, show
 from sendfilectl.errors import CtlError, Refused, StoreError, UsageError
 from sendfilectl.formats import Writer, by_extension, describe
 from sendfilectl.importer import BATCH, Result, load, source
+from sendfilectl.options import (
+    ConnectTimeoutOpt,
+    DryRunOpt,
+    FormatOpt,
+    GroupOpt,
+    JsonOpt,
+    LmdbArg,
+    ModeOpt,
+    SingleOpt,
+    StoreArg,
+    TimeoutOpt,
+    TtlOpt,
+)
 from sendfilectl.output import Output
 from sendfilectl.scan import Rules, compile_regex, items, scan
+from sendfilectl.sign import activestorage_key, sign
 from sendfilectl.signals import shield
 from sendfilectl.stores import (
     Item,
@@ -45,96 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-
-StoreArg = Annotated[
-    str,
-    typer.Argument(
-        metavar="STORE",
-        help="lmdb:/path or memcached://host[:port]",
-        show_default=False,
-    ),
-]
-LmdbArg = Annotated[
-    str, typer.Argument(metavar="STORE", help="lmdb:/path", show_default=False)
-]
-JsonOpt = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document in place of text.")
-]
-FormatOpt = Annotated[
-    Optional[str],
-    typer.Option("--format", metavar="csv|tsv|ndjson", help="Format of the lines."),
-]
-DryRunOpt = Annotated[
-    bool, typer.Option("--dry-run", help="Check everything, store nothing.")
-]
-SingleOpt = Annotated[
-    bool,
-    typer.Option("--single-file", help="Make a new LMDB store one file, no directory."),
-]
-GroupOpt = Annotated[
-    Optional[str],
-    typer.Option(
-        "--group",
-        metavar="NAME",
-        help="Give the LMDB store to this group only, say www-data: "
-        "lock file 0660, data 0640, directory 0750.",
-    ),
-]
-ModeOpt = Annotated[
-    Optional[str],
-    typer.Option(
-        "--mode",
-        metavar="MODE",
-        help="Mode of LMDB's lock file, for who publishes; 0660 by default.",
-    ),
-]
-TtlOpt = Annotated[
-    Optional[int],
-    typer.Option(
-        "--ttl",
-        min=1,
-        metavar="SECONDS",
-        help="After so long memcached forgets what is stored now; never by default.",
-    ),
-]
-ConnectTimeoutOpt = Annotated[
-    Optional[float],
-    typer.Option(
-        "--connect-timeout",
-        min=0.001,
-        metavar="SECONDS",
-        help="How long a connection to memcached may take; 1 by default.",
-        show_default=False,
-    ),
-]
-TimeoutOpt = Annotated[
-    Optional[float],
-    typer.Option(
-        "--timeout",
-        min=0.001,
-        metavar="SECONDS",
-        help="How long memcached may say nothing; 5 by default.",
-        show_default=False,
-    ),
-]
-HttpConnectTimeoutOpt = Annotated[
-    float,
-    typer.Option(
-        "--connect-timeout",
-        min=0.001,
-        metavar="SECONDS",
-        help="How long a connection to nginx may take.",
-    ),
-]
-HttpTimeoutOpt = Annotated[
-    float,
-    typer.Option(
-        "--timeout",
-        min=0.001,
-        metavar="SECONDS",
-        help="How long nginx may say nothing.",
-    ),
-]
 
 
 def _version(wanted: bool) -> None:
@@ -803,176 +728,6 @@ def verify(
     out.say(text)
 
 
-@app.command()
-def purge(
-    url: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL",
-            help="Of the location with http_sendfile_status write, such as "
-            "http://127.0.0.1:8080/sendfile-status",
-            show_default=False,
-        ),
-    ],
-    ids: Annotated[
-        Optional[list[str]],
-        typer.Argument(metavar="ID...", help="- is stdin.", show_default=False),
-    ] = None,
-    urls: Annotated[
-        Optional[list[str]],
-        typer.Option(
-            "--url",
-            metavar="URL",
-            help="What was learned for a URL, in place of IDs; repeatable, - is stdin.",
-        ),
-    ] = None,
-    everything: Annotated[bool, typer.Option("--all", help="All that it has.")] = False,
-    from_: Annotated[
-        Optional[str],
-        typer.Option("--from", metavar="FILE|-", help="A file of IDs, one on a line."),
-    ] = None,
-    connect_timeout: HttpConnectTimeoutOpt = 1.0,
-    timeout: HttpTimeoutOpt = 5.0,
-    json: JsonOpt = False,
-) -> None:
-    """Let nginx forget what its cache has for some IDs or URLs, or for all.
-
-    The stores are not touched: the next request for an ID asks them. What was
-    learned from the application goes with the ID that it was learned by, or
-    with --url by the URL, as clients ask for it. That there was nothing to
-    forget is no failure. A bad ID or URL is reported and passed over; the exit
-    code is then 1.
-
-    The location's URL may be https://, with user:password@ before the host,
-    or http+unix://%2Frun%2Fnginx.sock/location for a unix socket.
-
-    \b
-    Examples:
-      sendfilectl purge http://127.0.0.1:8080/sendfile-status 297887
-      sendfilectl purge http://127.0.0.1:8080/sendfile-status --all
-      sendfilectl purge http://127.0.0.1:8080/sendfile-status
-          --url https://www.example.com/report?year=2024
-      psql -Atc "select id from files where changed" |
-          sendfilectl purge http://127.0.0.1:8080/sendfile-status -
-    """
-    from sendfilectl.purge import (
-        Purged,
-        Purger,
-        parse_status_url,
-        purge_lines,
-        purge_names,
-    )
-
-    out = Output(json)
-    where = parse_status_url(url)
-    words, kinds = [*(ids or []), *(urls or [])], bool(ids) + bool(urls)
-    if kinds + everything + (from_ is not None) != 1:
-        raise UsageError("write either IDs, or --url URL, or --all, or --from FILE")
-    if words == ["-"]:
-        words, from_ = [], "-"
-    done = Purged(urls=bool(urls))
-    if everything:
-        out.on_interrupt(lambda: "all was purged, or nothing", dict, failure=False)
-    else:
-        out.on_interrupt(done.text, done.document, failure=len(words) != 1)
-    with closing(Purger(where, connect_timeout, timeout, out.warn)) as purger:
-        if everything:
-            purger.all()
-            out.result({"ok": True, "all": True}, "purged everything")
-            return
-        if from_ is not None:
-            with source(from_) as src:
-                purge_lines(purger, src, out, done)
-        else:
-            purge_names(purger, [os.fsencode(word) for word in words], out, done)
-    ok = not done.failed
-    out.result({"ok": ok, **done.document()}, done.text())
-    if not ok:
-        raise typer.Exit(1)
-
-
-@app.command()
-def bench(
-    url_list: Annotated[
-        str,
-        typer.Argument(
-            metavar="URL-LIST",
-            help="A file of URLs, one on a line; - is stdin.",
-            show_default=False,
-        ),
-    ],
-    rate: Annotated[
-        int,
-        typer.Option(
-            "--rate",
-            metavar="N",
-            min=1,
-            help="Requests a second, whether they are answered or not.",
-            show_default=False,
-        ),
-    ],
-    duration: Annotated[
-        str,
-        typer.Option(
-            "--duration",
-            metavar="T",
-            help="For how long: 30s, 5m.",
-            show_default=False,
-        ),
-    ],
-    connections: Annotated[
-        int,
-        typer.Option(
-            "--connections", metavar="N", min=1, help="How many may be open at once."
-        ),
-    ] = 64,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            min=0.001,
-            max=86_400,
-            help="After so long a request has no answer.",
-        ),
-    ] = 5.0,
-    oha: Annotated[
-        Optional[str],
-        typer.Option("--oha", metavar="PATH", help="The program oha, if not in PATH."),
-    ] = None,
-    json: JsonOpt = False,
-) -> None:
-    """Ask a server of yours for some URLs, at a fixed rate, with oha.
-
-    The URLs are drawn at random. Latencies are measured from the moment at
-    which a request was due; those that wait for a connection when the time is
-    over are not sent, and counted. Prints rate, latencies and status codes; the
-    exit code is 1 if a request had no answer, or one with status 400 or above.
-
-    \b
-    Examples:
-      sendfilectl bench urls.txt --rate 1000 --duration 30s
-      seq -f http://127.0.0.1:8080/file/%.0f 1 1000 |
-          sendfilectl bench - --rate 200 --duration 10s --json
-    """
-    from sendfilectl.oha import find, milliseconds, run_bench, urls
-
-    out = Output(json)
-    length = milliseconds(duration)
-    program = find(oha)
-    with source(url_list) as src:
-        found = urls(src.file, src.label)
-    out.on_interrupt(lambda: "nothing is known of the requests so far", dict)
-    measured = run_bench(program, found, rate, length, connections, timeout, out)
-    unsent = measured.unsent(rate, length)
-    found_out = {"asked_rate": rate, "unsent": unsent, **measured.document()}
-    out.doc({"ok": measured.good, **found_out})
-    for line in measured.lines():
-        out.say(line)
-    if measured.rate < 0.95 * rate:
-        dropped = f"; {unsent} of the requests were never sent" if unsent else ""
-        out.warn(
-            f"{measured.rate:.0f} answers a second, {rate} were asked for{dropped}"
-        )
-    if not measured.good:
-        raise typer.Exit(1)
+for command in (purge, stats, explain, doctor, warm, sign, bench):
+    app.command()(command)
+app.command("activestorage-key")(activestorage_key)

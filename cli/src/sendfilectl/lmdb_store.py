@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import PurePath
+from typing import Callable
 
 import lmdb
 
@@ -220,7 +221,7 @@ class LmdbStore:
                 self._check_length(env)
                 if self._options.write:
                     # readers that were killed would make the file grow
-                    with backstop(_OPEN_LIMIT):
+                    with self._stuck(files):
                         env.reader_check()
                 return env
             env.close()
@@ -300,13 +301,13 @@ class LmdbStore:
 
     def _open_env(self, files: Files) -> lmdb.Environment:
         found = os.stat(files.data)
-        _check_format(files.data)
+        check_format(files.data)
         for size in self._map_sizes(found.st_size):
             try:
                 # its first transaction waits as well, and holds the interpreter
                 with (
+                    self._stuck(files, _OPEN_LIMIT + 1),
                     self._waiting(files, _OPEN_LIMIT),
-                    backstop(_OPEN_LIMIT + 1),
                 ):
                     env = _engine(
                         files.base,
@@ -395,14 +396,21 @@ class LmdbStore:
     ) -> AbstractContextManager[None]:
         """Around what may wait for a lock of another program's."""
         said = f"another program {why} {files.base}"
-
-        def give_up() -> None:
-            self._options.fail(
-                f"{files.lock}: {said}, for {limit:.0f} seconds: "
-                "see who has it open (fuser)"
-            )
-
+        give_up = self._give_up(files, said, limit)
         return blocking(lambda: self._options.note(f"waiting: {said}"), limit, give_up)
+
+    def _stuck(
+        self, files: Files, limit: float = _OPEN_LIMIT
+    ) -> AbstractContextManager[None]:
+        """Around what may wait for the lock of the table of readers."""
+        said = f"another program has the lock of the readers of {files.base}"
+        return backstop(limit, self._give_up(files, said, limit))
+
+    def _give_up(self, files: Files, said: str, limit: float) -> Callable[[], None]:
+        return lambda: self._options.fail(
+            f"{files.lock}: {said}, for {limit:.0f} seconds: "
+            "see who has it open (fuser)"
+        )
 
     def _begin(self, write: bool = False) -> lmdb.Transaction[bytes]:
         while True:
@@ -410,7 +418,7 @@ class LmdbStore:
                 if write:
                     with self._waiting(self._files, _WRITE_LIMIT, "is writing to"):
                         return self._env.begin(write=True)
-                with backstop(_OPEN_LIMIT):
+                with self._stuck(self._files):
                     return self._env.begin()
             except lmdb.MapResizedError:
                 # another program has made the map larger: take its size
@@ -438,7 +446,7 @@ def _round(size: int) -> int:
     return (size + (1 << 20) - 1) >> 20 << 20
 
 
-def _check_format(data: str) -> None:
+def check_format(data: str) -> None:
     """Looks for the magic number and version in the first meta page, whose
     offset depends on the machine's word.
 

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Callable, ClassVar
 
 from sendfilectl.signals import Interrupted
@@ -42,9 +42,10 @@ class Output:
             self.data(os.fsencode(text))
 
     def doc(self, document: dict[str, object]) -> None:
-        """The JSON document; nothing when the output is text."""
+        """The JSON document, at once; nothing when the output is text."""
         if self.as_json:
             self.data(_dump(document))
+            sys.stdout.flush()
 
     def result(self, document: dict[str, object], text: str) -> None:
         """What was done, as JSON or as text."""
@@ -53,12 +54,14 @@ class Output:
 
     def note(self, text: str) -> None:
         """A line to stderr that does not break a progress bar."""
-        if self._console is not None:
-            self._console.print(
-                text, markup=False, highlight=False, soft_wrap=True, emoji=False
-            )
-        else:
-            print(text, file=sys.stderr, flush=True)
+        # there may be nobody who could be told, as when a terminal is closed
+        with suppress(OSError):
+            if self._console is not None:
+                self._console.print(
+                    text, markup=False, highlight=False, soft_wrap=True, emoji=False
+                )
+            else:
+                print(text, file=sys.stderr, flush=True)
 
     def warn(self, text: str) -> None:
         """A message of the program to stderr."""
@@ -102,7 +105,8 @@ class Output:
         self._console = None
         if sys.stderr.isatty():
             # a progress bar hides the cursor
-            sys.stderr.write("\x1b[?25h\r\x1b[K")
+            with suppress(OSError):
+                sys.stderr.write("\x1b[?25h\r\x1b[K")
         document: dict[str, object] = {"ok": False, "error": "interrupted"}
         if self._summary is not None:
             document.update(self._summary())

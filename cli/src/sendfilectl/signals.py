@@ -9,15 +9,21 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
-from typing import Callable
+from typing import Callable, NoReturn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 # after this many seconds a wait for another writer is worth a word
 _NOTE_AFTER = 1.0
+
+# seconds that a process that is stuck leaves its child to say so, and that the
+# child may take for it
+_AFTER = 1.0
+_ALARM = 10
 
 
 class Interrupted(BaseException):
@@ -143,23 +149,64 @@ def blocking(
 
 
 @contextmanager
-def backstop(limit: float) -> Iterator[None]:
+def backstop(limit: float, give_up: Callable[[], None]) -> Iterator[None]:
     """Around a call that may block and lets no other thread of Python run.
 
-    After the limit the process ends with the status 1, and says on stderr
-    where it was. Does nothing when the signals are not installed.
+    After the limit the process ends with the status 1. A child says why, for
+    this one can run no line of Python then. Does nothing when the signals are
+    not installed.
 
     Args:
         limit: seconds that it may take.
+        give_up: reports that it took longer; called in the child.
     """
-    if not _State.installed or sys.__stderr__ is None:
+    if not _State.installed:
         yield
         return
-    faulthandler.dump_traceback_later(limit, exit=True, file=sys.__stderr__)
+    sys.stdout.flush()
+    theirs, ours = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(ours)
+        _stand_by(theirs, limit, give_up)
+    os.close(theirs)
+    with open(os.devnull, "wb") as nowhere:
+        faulthandler.dump_traceback_later(limit + _AFTER, exit=True, file=nowhere)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            os.write(ours, b"\0")
+            os.close(ours)
+            # no child to wait for: whoever started this ignores SIGCHLD
+            with suppress(ChildProcessError):
+                if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]):
+                    # it was done at last, but the child has given up
+                    os._exit(1)
+
+
+def _stand_by(wakeup: int, limit: float, give_up: Callable[[], None]) -> NoReturn:
+    """The child of a backstop: ends with 1 if it had to report.
+
+    Args:
+        wakeup: a pipe in which there is a byte when all is well.
+        limit: seconds to wait for that.
+        give_up: reports that it took longer.
+    """
+    # Ctrl-C is for the parent, and so is what a thread of it may have locked
+    for signum in SIGNALS:
+        signal.signal(signum, signal.SIG_IGN)
+    status, begin = 1, time.monotonic()
     try:
-        yield
+        ready = select.select([wakeup], [], [], limit)[0]
+        # a parent that has ended with no word may have done so at the limit
+        if ready and (os.read(wakeup, 1) or time.monotonic() - begin < limit):
+            status = 0
+        else:
+            signal.alarm(_ALARM)
+            give_up()
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        os._exit(status)
 
 
 def _watch(
