@@ -11,6 +11,7 @@ require_relative 'ngx_sendfile/publisher'
 module NgxSendfile
   autoload :Published, File.join(__dir__, 'ngx_sendfile/published')
   autoload :RackResponse, File.join(__dir__, 'ngx_sendfile/rack_response')
+  autoload :SignedLink, File.join(__dir__, 'ngx_sendfile/signed_link')
   autoload :Sinatra, File.join(__dir__, 'ngx_sendfile/sinatra')
 
   @lock = Mutex.new
@@ -65,6 +66,19 @@ module NgxSendfile
     # Lets the caches of nginx forget everything.
     def purge_all
       @publisher.purge_all
+    end
+
+    # A link that nginx itself checks, by http_sendfile_signature hmac.
+    #
+    # +url+:: with or without scheme and host, which are not signed
+    # +expires_in+:: seconds, or a duration; or
+    # +expires_at+:: a time; without either it is good for ever
+    # +address+:: of the only client that may use it, as $remote_addr has it
+    # +key+:: in hex; that of c.signing_key by default
+    #
+    # Returns the URL with its signature. Raises InvalidOption.
+    def sign(url, key: nil, **options)
+      SignedLink.new(key || config.signing_key).sign(url, **options)
     end
 
     # The answer of a Rack application that is a file: X-Sendfile for nginx,

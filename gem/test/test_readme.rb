@@ -34,6 +34,13 @@ class TestReadme < GemTest
     assert_equal README.scan(/^```ruby$/).size, BLOCKS.size - 1
   end
 
+  def test_sign
+    ENV['LINKS_KEY'] = '7f' * 32
+    assert_match %r{\Ahttps://www.example.com/file/7\?dl=1&expires=\d+&signature=[\w-]{43}\z}, run_block('sign')
+  ensure
+    ENV.delete('LINKS_KEY')
+  end
+
   def test_rack
     app = Rack::Builder.new_from_string(block('rack'))
     answer = Rack::MockRequest.new(app).get('/')

@@ -25,6 +25,9 @@ module NgxSendfile
     # Seconds that a purge may take to connect, and to answer.
     attr_reader :purge_timeout
 
+    # The key of NgxSendfile.sign, in hex: a line of nginx's file of keys.
+    attr_reader :signing_key
+
     # Whether a model's error after the commit is raised once it is logged.
     attr_accessor :raise_errors
 
@@ -91,6 +94,21 @@ module NgxSendfile
       end
 
       @purge_timeout = seconds
+    end
+
+    # Not in any message: it is a secret.
+    def signing_key=(key)
+      unless key.nil? || SignedLink.key?(key)
+        raise InvalidOption, 'signing_key is no key in hex: write c.signing_key = ' \
+                             "a line of nginx's file, such as openssl rand -hex 32 prints"
+      end
+
+      @signing_key = key.dup.freeze
+    end
+
+    # Without the key.
+    def inspect
+      "#<#{self.class}>"
     end
 
     def logger

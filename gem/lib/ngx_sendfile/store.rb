@@ -32,24 +32,30 @@ module NgxSendfile
 
     private
 
-    def asked(what, key)
-      yield client
+    def asked(what, key, &call)
+      ready? ? call.call(@client) : first(&call)
     rescue StandardError => e
       raise StoreError, "cannot #{what} the key #{Text.show(key)}: #{e.message} (#{e.class}); " \
                         "memcached at #{@servers.join(', ')}"
     end
 
-    def client
-      return @client if @pid == Process.pid
+    def ready?
+      @pid == Process.pid
+    end
 
+    # One thread at a time: Dalli makes its connections at a client's first call,
+    # each of two at once its own.
+    def first
       @lock.synchronize do
-        unless @pid == Process.pid
+        unless ready?
           require 'dalli'
+          @client = nil
           @client = Dalli::Client.new(@servers.dup, @options.dup)
-          @pid = Process.pid
         end
+        yield @client
+      ensure
+        @pid = Process.pid if @client
       end
-      @client
     end
   end
 end
