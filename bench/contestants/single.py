@@ -15,6 +15,8 @@ _ALL_TIMEOUT = 40.0
 _ATTEMPTS = 3
 _GONE_TIMEOUT = 3.0
 _MOMENT = 0.4
+# What starts others by helpers of its own has as many for longer than that.
+_LAZY_MOMENT = 2.0
 _WAKE_TIMEOUT = 10.0
 _WAKE_INTERVAL = 0.5
 
@@ -114,7 +116,8 @@ class Single:
 
     def _complete(self) -> None:
         """Wait until all of its processes are there."""
-        settled = _Settled(self.pids, self._processes)
+        moment = _LAZY_MOMENT if self._lazy else _MOMENT
+        settled = _Settled(self.pids, self._processes, moment)
         next_call = time.monotonic()
 
         def complete() -> bool:
@@ -188,11 +191,15 @@ class _Settled:
     Args:
         pids: tells which there are.
         count: how many there must be.
+        moment: seconds.
     """
 
-    def __init__(self, pids: Callable[[], frozenset[int]], count: int) -> None:
+    def __init__(
+        self, pids: Callable[[], frozenset[int]], count: int, moment: float
+    ) -> None:
         self._pids = pids
         self._count = count
+        self._moment = moment
         self._last: frozenset[int] = frozenset()
         self._since = 0.0
 
@@ -201,7 +208,7 @@ class _Settled:
         if found != self._last:
             self._last, self._since = found, now
         # A program that is on its own starts nothing.
-        moment = 0.0 if self._count == 1 else _MOMENT
+        moment = 0.0 if self._count == 1 else self._moment
         return len(found) == self._count and now - self._since >= moment
 
 

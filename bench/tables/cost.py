@@ -1,9 +1,10 @@
 """Study cost: instructions and system calls of a request, on every path."""
 
 import json
+import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -31,6 +32,7 @@ KEPT = Path(__file__).parents[1] / "cost.json"
 
 _TOP = 8
 _MRUBY = "ngx_http_sendfile_mruby_module.so"
+_SQLITE = "ngx_http_sendfile_sqlite_module.so"
 
 
 # Instructions that a request of a path may cost.
@@ -135,7 +137,21 @@ def ways(setting: Setting, directory: Path) -> Iterator[Sequence[Way]]:
         memcached.start(directory / "memcached")
         stack.callback(memcached.stop)
         port = stack.enter_context(_application(files))
-        yield _Maker(setting, files, store, memcached, port).all()
+        database = _database(short / "d", files)
+        yield _Maker(setting, files, store, memcached, port, database).all()
+
+
+def _database(path: Path, files: FileSet) -> Path:
+    """Write an SQLite database with the paths of all files by their IDs."""
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE files (id INTEGER PRIMARY KEY, path TEXT)")
+        connection.executemany(
+            "INSERT INTO files VALUES (?, ?)",
+            [(int(files.id(i)), files.path(i)) for i in range(FILES)],
+        )
+        connection.commit()
+    path.chmod(0o644)
+    return path
 
 
 @contextmanager
@@ -198,11 +214,13 @@ class _Maker:
         store: IdStore,
         memcached: Memcached,
         application: int,
+        database: Path,
     ) -> None:
         self._setting = setting
         self._files = files
         self._memcached = memcached.address
         self._application = application
+        self._database = database
         self._lmdb = f"http_sendfile_lookup lmdb:{store.directory};"
         self._root = f"http_sendfile_root {files.directory};"
         self._redirected = _REDIRECTED.format(files=files.directory)
@@ -240,6 +258,7 @@ class _Maker:
                 f"http_sendfile_store block {{ server memcached://{self._at()};"
                 " connect_timeout 1m; timeout 1m; }",
             ),
+            self._sqlite(),
             self._ours(
                 "record", "record cached, root", self._lmdb + self._root + _KEPT
             ),
@@ -299,6 +318,22 @@ class _Maker:
         )
         return self._with_module(
             "negative", "cached miss: 404", location, "", unknown, status=404
+        )
+
+    def _sqlite(self) -> Way:
+        module = self._setting.nginx.module
+        other = module.with_name(_SQLITE) if module else Path(_SQLITE)
+        return self._with_module(
+            "sqlite-root",
+            "SQLite, root",
+            "location /file/ { http_sendfile on; http_sendfile_lookup database;"
+            f" {self._root} }}\n",
+            f"http_sendfile_store database {{ server sqlite:{self._database};"
+            ' query "SELECT path FROM files WHERE id = ?"; timeout 1m; }',
+            self._by_id,
+            others=[other],
+            missing=None if other.exists() else f"{_SQLITE} is not built",
+            length=self._length,
         )
 
     def _app(self, name: str, title: str, lines: str) -> Way:

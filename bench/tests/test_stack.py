@@ -19,6 +19,7 @@ from bench.dataset import FileSet, build_files
 from bench.model import Address, ContestantError
 from bench.process import descendants, wait_for
 from bench.tests.fakes import CORES
+from bench.tests.reach import let_all_reach
 from bench.verify import verify
 from bench.workload import OneWorkload, PathWorkload
 
@@ -172,8 +173,7 @@ def test_process_that_ended_has_no_descendants() -> None:
 @pytest.fixture
 def files(tmp_path: Path) -> FileSet:
     """Ten files that all may read."""
-    for path in (tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
+    let_all_reach(tmp_path)
     return build_files(tmp_path / "data", 10)
 
 

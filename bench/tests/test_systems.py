@@ -15,6 +15,7 @@ from bench.load import Wrk
 from bench.process import wait_for
 from bench.tables.parts import static_server
 from bench.tests.fakes import CORES
+from bench.tests.reach import let_all_reach
 from bench.verify import verify
 from bench.workload import PathWorkload
 
@@ -75,9 +76,7 @@ _SYSTEMS = {
 def test_system_serves_files_on_its_core_and_is_ended(
     name: str, tmp_path: Path
 ) -> None:
-    # up to /tmp, which is three or four levels with pytest's workers
-    for path in (tmp_path, *tmp_path.parents[:3]):
-        path.chmod(0o755)
+    let_all_reach(tmp_path)
     files = build_files(tmp_path / "data", 10)
     missing, make = _SYSTEMS[name]
     assert missing() is None

@@ -36,6 +36,7 @@ from bench.tests.fakes import (
     Quiet,
     load_result,
 )
+from bench.tests.reach import let_all_reach
 
 _PLAN = Plan(rounds=1, seconds=1, seed=1, warm_up_requests=0, checks=10, spot_checks=2)
 
@@ -44,8 +45,7 @@ _PLAN = Plan(rounds=1, seconds=1, seed=1, warm_up_requests=0, checks=10, spot_ch
 def setting(tmp_path: Path) -> Setting:
     """The installed nginx and the module that was built."""
     # Apache's children are no root, and look for their files.
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(0o755)
+    let_all_reach(tmp_path)
     found = shutil.which("nginx", path=f"{os.environ['PATH']}:/usr/sbin")
     assert found is not None
     module = REPOSITORY / "build" / "ngx_http_sendfile_module.so"
