@@ -4,12 +4,16 @@
 #
 # What they make:
 #   build/ngx_http_sendfile_module.so   for NGINX=, by default the installed one;
+#   build/ngx_http_sendfile_sqlite_module.so  the same, for SQLite
 #   build/ngx_http_sendfile_mruby_module.so   the same, for Ruby
+#   build/ngx_http_sendfile_signed_module.so   the same, for signatures
 #   build/mruby/                        mruby, for all of them
 #   build/compile_commands.json         how the module is compiled, for clangd
 #   build/asan/nginx                    1.28, modules linked in, sanitizers
 #   build/static/nginx                  1.28, modules linked in
 #   build/ngx_sendfile-0.1.0.gem        what gem/ has, with this version
+#   build/deb/SUITE/                    Debian's packages
+#   build/release/                      what a release has
 #   build/nginx-1.28/nginx              1.28 and, beside it, the modules for it
 #   build/test/ngx_http_sendfile_test_module.so, build/test/1.28/ the same:
 #                                       the tests' own store for NGINX= and for
@@ -24,16 +28,18 @@ NGINX_SRC ?=
 PORT      ?= 8080
 ONLY      ?=
 BENCH     ?=
+SUITE     ?= bookworm
 DESTDIR   ?=
 PYTHON    ?= $(firstword $(wildcard /usr/bin/python3) python3)
 
 # nginx itself takes NGINX in its environment for a list of sockets
 unexport NGINX
 NGINX_BIN := $(NGINX)
-export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON
+export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON SUITE NGINX_ORG \
+    NGINX_VERSION NGINX_TARBALLS
 
 .PHONY: run test build test-module gem install lint bench fuzz asan static \
-        nginx-1.28 clean help
+        nginx-1.28 deb deb-test module matrix release clean help
 
 help:
 	@echo 'make build        build/*.so, the modules, for the installed nginx, or'
@@ -41,6 +47,12 @@ help:
 	@echo 'make gem          build/ngx_sendfile-VERSION.gem, the Ruby gem'
 	@echo 'make run          a demonstration on http://127.0.0.1:8080/ (PORT=8080)'
 	@echo 'make install      the modules into that nginx (DESTDIR=)'
+	@echo 'make deb          Debian packages in build/deb/SUITE/ (SUITE=bookworm, trixie)'
+	@echo '                  NGINX_ORG=1.28.3: the package for nginx.org'"'"'s nginx'
+	@echo 'make module       build/module-VERSION/*.so for NGINX_VERSION=1.28.3'
+	@echo 'make matrix       the modules with each nginx that can be had, gcc and clang'
+	@echo 'make release      gem, wheel, source and their checksums in build/release/'
+	@echo 'make deb-test     installs, upgrades and removes them in a clean root'
 	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
 	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck, rubocop'
 	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
@@ -70,6 +82,27 @@ test:
 
 install: build
 	@tools/install.sh
+
+deb:
+	@tools/deps.sh deb
+	@tools/deb.sh
+
+deb-test:
+	@tools/deps.sh deb
+	@tools/deb-test.sh
+
+module:
+	@tools/deps.sh build
+	@tools/module.sh
+
+matrix: test-module
+	@tools/deps.sh build fuzz
+	@tools/venv.sh test
+	@tools/matrix.sh
+
+release:
+	@tools/deps.sh deb gem
+	@tools/release.sh
 
 lint:
 	@tools/deps.sh lint build

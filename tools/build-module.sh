@@ -34,7 +34,7 @@ warnings='-Wall -Wextra -Wno-unused-parameter -Werror'
 warnings="$warnings -Wshadow -Wstrict-prototypes -Wvla"
 warnings="$warnings -Wdeclaration-after-statement -Wmissing-prototypes"
 
-if [ "$addon" = "$top" ]; then
+if [ "$addon" = "$top" ] && [ -z "${SENDFILE_MRUBY:-}" ]; then
     "$top/tools/mruby.sh"
 fi
 
@@ -172,6 +172,23 @@ if [ "$print" != "$(cat "$objs/.configured" 2> /dev/null)" ]; then
         quiet "$objs/configure.log" "$(source_configure .)" "$@" \
             "--builddir=$objs"
     )
+
+    # The signature is known before anything is built.
+    theirs=$(signature "$nginx")
+    printf '#include <ngx_config.h>\n#include <ngx_core.h>\n%s\n' \
+        'const char  s[] = NGX_MODULE_SIGNATURE;' > "$objs/signature.c"
+
+    if [ -n "$theirs" ] && ${CC:-cc} -c -o "$objs/signature.o" \
+        -I "$src/src/core" -I "$src/src/event" -I "$src/src/event/quic" \
+        -I "$src/src/event/modules" -I "$src/src/os/unix" -I "$objs" \
+        "$objs/signature.c" 2> "$objs/signature.log" \
+        && [ "$theirs" != "$(signature "$objs/signature.o")" ]
+    then
+        die "a module for $nginx cannot be built from $src: it was" \
+            "configured in another way than its \`nginx -V\` leads to" \
+            "(signature $theirs, module $(signature "$objs/signature.o"));" \
+            "point NGINX_SRC= to the very source $nginx was built from"
+    fi
 
     # -Wall, -Wextra and -Werror are nginx's defaults already.  Not by
     # --with-cc-opt: configure's tests would fail on warnings, and the module

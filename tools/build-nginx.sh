@@ -2,9 +2,9 @@
 #
 # Copyright (C) the ngx_sendfile authors
 #
-# Build nginx 1.28 from source, for the tests and benchmarks.
+# Build nginx 1.28 from source, for the tests and benchmarks, or another.
 #
-# usage: build-nginx.sh asan | static | dynamic
+# usage: build-nginx.sh asan | static | dynamic | VERSION
 #
 # asan     build/asan/nginx: our modules linked in, and the test module when
 #          it is there; AddressSanitizer and UndefinedBehaviorSanitizer, and
@@ -13,8 +13,10 @@
 # static   build/static/nginx: the same modules linked in, -O2
 # dynamic  build/nginx-1.28/nginx: none of ours, -O2; the modules for it,
 #          build/nginx-1.28/*.so, are made with build-module.sh
+# VERSION  build/nginx-VERSION/nginx, the same of another version, such as
+#          1.24.0: see nginx-src.sh
 #
-# JOBS, V as usual (V=1 shows all output)
+# CC (of VERSION), JOBS, V as usual (V=1 shows all output)
 
 set -eu
 
@@ -57,15 +59,20 @@ case $flavour in
         out=$build/nginx-1.28
         set -- "$@" "--with-cc-opt=-O2 -g"
         ;;
+    [0-9]*.[0-9]*.[0-9]*)
+        out=$build/nginx-$flavour
+        # today's compilers and libraries warn of things in old nginxes
+        set -- "$@" "--with-cc=${CC:-cc}" "--with-cc-opt=-O2 -g -w"
+        ;;
     *)
-        echo "usage: $0 asan | static | dynamic" >&2
+        echo "usage: $0 asan | static | dynamic | VERSION" >&2
         exit 2
         ;;
 esac
 
 addons=
 
-if [ "$flavour" != dynamic ]; then
+if [ "$flavour" = asan ] || [ "$flavour" = static ]; then
     addons=$top
 
     variant=plain
@@ -81,9 +88,18 @@ if [ "$flavour" != dynamic ]; then
 fi
 
 lock_build
-"$top/tools/nginx-src.sh" stable
 
-src=$build/nginx-1.28/src
+case $flavour in
+    [0-9]*)
+        "$top/tools/nginx-src.sh" "$flavour"
+        src=$build/nginx-src/$flavour
+        ;;
+    *)
+        "$top/tools/nginx-src.sh" stable
+        src=$build/nginx-1.28/src
+        ;;
+esac
+
 objs=$build/obj/$flavour
 
 # paths that are not given are below nginx -p

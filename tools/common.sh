@@ -173,10 +173,23 @@ signature() {
 fingerprint_sources() {
     for fp_addon in "$@"; do
         cat "$fp_addon/config"
+        cat "$fp_addon/config.make" 2> /dev/null || true
         fp_files=$fp_addon
         [ "$fp_addon" != "$top" ] || fp_files=$top/src
         find "$fp_files" -name '*.[ch]' | sort
     done
     cat "${SENDFILE_MRUBY:-$build/mruby/plain}/.built" 2> /dev/null || true
+    sed -n 's/^#define SQLITE_VERSION  *//p' /usr/include/sqlite3.h \
+        2> /dev/null || true
     ${CC:-cc} --version | head -n 1
+}
+
+
+# debian_mirror NAME: where this machine's apt has Debian's archive NAME from, which
+# is debian or debian-security; nothing if its sources name none
+
+debian_mirror() {
+    # shellcheck disable=SC2016  # apt's own variables
+    apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' \
+        2> /dev/null | sed 's,/$,,' | grep "/$1\$" | head -n 1
 }

@@ -5,7 +5,7 @@
 # Install the Debian packages that are missing.  When none is, this needs
 # neither root nor network.
 #
-# usage: deps.sh build|run|gem|gem-test|apps|test|lint|fuzz|bench...
+# usage: deps.sh build|run|gem|gem-test|apps|test|lint|fuzz|bench|deb...
 
 set -eu
 
@@ -14,7 +14,8 @@ set -eu
 
 # services that must not start because we install their packages, the names
 # of both being the same; varnish brings varnishncsa, too
-services="nginx memcached lighttpd apache2 unicorn php*-fpm varnish h2o caddy"
+services="nginx memcached lighttpd apache2 unicorn php*-fpm varnish h2o caddy
+prometheus"
 
 policy=/usr/sbin/policy-rc.d
 mark='# written by ngx_sendfile tools/deps.sh'
@@ -47,7 +48,8 @@ group() {
         build)
             # cargo brings mruby's source, for the module for Ruby
             group module
-            printf '%s\n' ca-certificates cargo python3 ruby
+            printf '%s\n' libsqlite3-dev libssl-dev ca-certificates cargo \
+                python3 ruby
             ;;
         run)
             # the demonstration has no Ruby in it
@@ -71,9 +73,14 @@ group() {
                 ruby-dalli ruby-minitest ruby-rack ruby-railties \
                 ruby-sinatra ruby-sqlite3
             ;;
+        deb)
+            # the source package is made here, the rest in a clean root
+            printf '%s\n' ca-certificates cargo dpkg-dev lintian mmdebstrap \
+                python3 python3-pip util-linux
+            ;;
         asan)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
-                libpcre2-dev libssl-dev zlib1g-dev \
+                libpcre2-dev libsqlite3-dev libssl-dev zlib1g-dev \
                 ca-certificates cargo dpkg-dev python3 ruby
             ;;
         test)
@@ -86,8 +93,10 @@ group() {
             group gem-test
             printf '%s\n' binutils libcmocka-dev libssl-dev openssl procps \
                 strace libnginx-mod-http-image-filter \
+                chromium prometheus logrotate systemd \
                 memcached php-cli php-memcached \
-                ruby ruby-activesupport ruby-dalli
+                ruby ruby-activesupport ruby-dalli \
+                bash zsh fish groff-base man-db
             group apps
             ;;
         apps)
@@ -109,7 +118,7 @@ group() {
             ;;
         *)
             die "no group $1; there are module, build, run, lint, fuzz, asan," \
-                "gem, gem-test, apps, test and bench"
+                "deb, gem, gem-test, apps, test and bench"
             ;;
     esac
 }

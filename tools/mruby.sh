@@ -4,16 +4,18 @@
 #
 # Build mruby for ngx_http_sendfile_mruby_module.so.
 #
-# usage: mruby.sh [plain | asan]
+# usage: mruby.sh [plain | asan | fetch]
 #
 # plain   build/mruby/plain/: include/, lib/libmruby.a
 # asan    build/mruby/asan/: the same with AddressSanitizer
+# fetch   build/mruby/crate/: the source alone, for a source package
 #
 # The source is that of mruby 3.2, as the Cargo crate mruby3-sys carries it
 # (only its files are used, no Rust is compiled).  Where it cannot be had, this
 # says so and leaves nothing, and the config script takes the distribution's
 # libmruby.
 #
+# MRUBY_CFLAGS   more flags for the compiler, as of a distribution's packages
 # JOBS, V as usual (V=1 shows all output)
 
 set -eu
@@ -28,18 +30,23 @@ variant=${1:-plain}
 
 case $variant in
     plain) flags=-O2 ;;
+    fetch) flags= ;;
     asan)  flags="-O1 -fno-omit-frame-pointer -fsanitize=address" ;;
     *)
-        echo "usage: $0 [plain | asan]" >&2
+        echo "usage: $0 [plain | asan | fetch]" >&2
         exit 2
         ;;
 esac
+
+flags="$flags${MRUBY_CFLAGS:+ $MRUBY_CFLAGS}"
 
 dir=$build/mruby
 out=$dir/$variant
 
 
 missing() {
+    [ "$variant" != fetch ] || die "no source of mruby, since $*; with a" \
+        "network and cargo (Debian: cargo-web) it is downloaded once"
     rm -rf "$out"
     say "no own mruby, since $*: the module for Ruby is built with the" \
         "distribution's libmruby (package libmruby-dev), where there is one," \
@@ -81,6 +88,11 @@ unpack() {
 
 lock_build
 mkdir -p "$dir"
+
+if [ "$variant" = fetch ]; then
+    source_tree
+    exit 0
+fi
 
 print=$( {
     printf '%s\n' "$crate_version" "$flags"

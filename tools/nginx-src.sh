@@ -4,7 +4,7 @@
 #
 # Get a full nginx source tree.
 #
-# usage: nginx-src.sh stable | distribution
+# usage: nginx-src.sh stable | distribution | list | VERSION
 #
 # stable        nginx 1.28 to build/nginx-1.28/src: from the Cargo crate
 #               nginx-src (only its files are used, no Rust is compiled); if
@@ -12,6 +12,12 @@
 # distribution  what the installed nginx was built from, patches included, to
 #               build/nginx-distribution/src, by apt-get source with a
 #               private list of sources: the system's are not touched
+# VERSION       nginx.org's nginx of that version to build/nginx-src/VERSION:
+#               from nginx-VERSION.tar.gz in the folder NGINX_TARBALLS=, by
+#               default build/tarballs; or the upstream tarball that Debian's
+#               archive has, and Ubuntu's where its keys are installed (its
+#               package ubuntu-keyring); or the crate's
+# list          the versions that can be had so, one a line
 
 set -eu
 
@@ -24,7 +30,7 @@ series=1.28
 
 
 usage() {
-    echo "usage: $0 stable | distribution" >&2
+    echo "usage: $0 stable | distribution | list | VERSION" >&2
     exit 2
 }
 
@@ -172,11 +178,116 @@ END
 }
 
 
+# What the archives have, by an apt that has nothing of the system's but its
+# keys; asked anew once a day.
+
+archive() {
+    dir=$build/nginx-src/apt
+    APT_CONFIG=$dir/apt.conf
+    export APT_CONFIG
+
+    [ -z "$(find "$dir/updated" -mtime -1 2> /dev/null)" ] || return 0
+
+    keys=/usr/share/keyrings
+    mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
+    cat > "$APT_CONFIG" << END
+Dir::Etc::SourceList "$dir/sources.list";
+Dir::Etc::SourceParts "/dev/null";
+Dir::State::Lists "$dir/lists";
+Dir::Cache "$dir/cache";
+APT::Sandbox::User "root";
+END
+    {
+        for suite in bullseye bookworm trixie sid; do
+            echo "deb-src [signed-by=$keys/debian-archive-keyring.gpg]" \
+                "${DEBIAN_MIRROR:-$(debian_mirror debian)} $suite main"
+        done
+        for suite in jammy noble; do
+            [ -n "${UBUNTU_MIRROR:-}" ] || break
+            echo "deb-src [signed-by=$keys/ubuntu-archive-keyring.gpg]" \
+                "$UBUNTU_MIRROR $suite main"
+        done
+    } > "$dir/sources.list"
+
+    if ! apt-get update > "$dir/update.log" 2>&1; then
+        say "the archives with nginx's sources cannot be reached (all of it" \
+            "in $dir/update.log)" >&2
+        return 1
+    fi
+    : > "$dir/updated"
+}
+
+
+tarballs=${NGINX_TARBALLS:-$build/tarballs}
+
+
+list() {
+    {
+        find "$tarballs" -name 'nginx-*.tar.gz' 2> /dev/null \
+            | sed 's|.*/nginx-||; s|\.tar\.gz$||'
+        if archive; then
+            apt-cache showsrc nginx | sed -n 's/^Version: \(.*\)-.*/\1/p'
+        fi
+        (stable) > /dev/null 2>&1
+        source_version "$build/nginx-$series/src"
+    } | sort -uV
+}
+
+
+vanilla() {
+    tree=$build/nginx-src/$1
+
+    if [ -f "$tree/src/core/nginx.h" ]; then
+        return
+    fi
+
+    work=$build/nginx-src/work
+    rm -rf "$work"
+    mkdir -p "$work"
+
+    if [ -f "$tarballs/nginx-$1.tar.gz" ]; then
+        tar -C "$work" -xf "$tarballs/nginx-$1.tar.gz"
+
+    elif archive && full=$(apt-cache showsrc nginx \
+        | sed -n "s/^Version: \($1-.*\)/\1/p" | sort -V | tail -n 1 \
+        | grep .)
+    then
+        (cd "$work" && quiet "$build/nginx-src/source.log" apt-get \
+            --only-source --download-only source "nginx=$full")
+        tar -C "$work" -xf "$(find "$work" -name 'nginx_*.orig.tar.*z' \
+            | head -n 1)"
+
+    else
+        (stable) > /dev/null 2>&1
+        if [ "$(source_version "$build/nginx-$series/src")" = "$1" ]; then
+            mkdir "$work/nginx"
+            cp -R "$build/nginx-$series/src/." "$work/nginx"
+        fi
+    fi
+
+    for unpacked in "$work"/nginx*/; do
+        if [ -f "$unpacked/src/core/nginx.h" ] \
+            && [ "$(source_version "$unpacked")" = "$1" ]
+        then
+            take "$unpacked" "$tree"
+            rm -rf "$work"
+            say "nginx $1 is in $tree"
+            return
+        fi
+    done
+
+    die "the source of nginx $1 cannot be had: put nginx-$1.tar.gz of" \
+        "nginx.org into $tarballs, or name its folder in NGINX_TARBALLS=;" \
+        "without that there are: $(list | tr '\n' ' ')"
+}
+
+
 [ $# -eq 1 ] || usage
 
 mkdir -p "$build"
 
 case $1 in
-    stable | distribution) "$1" ;;
+    stable | distribution | list) "$1" ;;
+    [0-9]*.[0-9]*.[0-9]*)  vanilla "$1" ;;
     *)                     usage ;;
 esac

@@ -118,7 +118,9 @@ trap 'exit 0' HUP INT TERM
 
 mkdir "$dir/temp"
 cp -R "$top/demo/files" "$dir/files"
-chmod -R u=rwX,go=rX "$dir/files"
+mkdir "$dir/page"
+cp "$top/demo/index.html" "$dir/page/index.html"
+chmod -R u=rwX,go=rX "$dir/files" "$dir/page"
 
 "$build/venv/bin/sendfilectl" import "lmdb:$dir/ids.lmdb" \
     "$top/demo/files.csv"
@@ -194,7 +196,12 @@ END
 cat << END
 
 Serving demo/files by ID on $url/file/1 to /file/6 (configuration:
-$dir/nginx.conf). To try in another terminal:
+$dir/nginx.conf). In a browser:
+
+  $url/
+  $url/sendfile-status/
+
+are the files, and what nginx counts. To try in another terminal:
 
   curl -o picture.png $url/file/1
   curl -I $url/file/5

@@ -22,10 +22,11 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from operator import itemgetter
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, BinaryIO
 from xml.etree import ElementTree
 
@@ -532,24 +533,29 @@ def run_stages(stages: list[Stage], together: int = 1) -> dict[str, Result]:
         together: how many run at a time.
     """
     results: dict[str, Result] = {}
-    running: dict[Future[Result], str] = {}
+    running: dict[str, Future[Result]] = {}
+    # not concurrent.futures.wait(): interrupted while it takes the locks of all
+    # that run, it keeps them, and no stage could end
+    ended: SimpleQueue[str] = SimpleQueue()
     left = list(stages)
     with ThreadPoolExecutor(together) as pool:
         try:
             while left or running:
                 for stage in left[:]:
                     ready = not {s.name for s in left} & set(stage.needs)
-                    if not ready or set(running.values()) & set(stage.needs):
+                    if not ready or set(running) & set(stage.needs):
                         continue
                     if len(running) == together:
                         break
                     left.remove(stage)
                     known = dict(results)
                     future = pool.submit(run_stage, stage, known, together == 1)
-                    running[future] = stage.name
-                done, _ = wait(running, return_when=FIRST_COMPLETED)
-                for future in done:
-                    results[running.pop(future)] = future.result()
+                    running[stage.name] = future
+                    future.add_done_callback(
+                        lambda _, name=stage.name: ended.put(name)  # type: ignore[misc]
+                    )
+                name = ended.get()
+                results[name] = running.pop(name).result()
         except BaseException:
             commands.end()
             raise

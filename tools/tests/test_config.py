@@ -58,3 +58,26 @@ def test_ruby_needs_the_rewrite_module(tmp_path: Path, rewrite: bool) -> None:
     assert ("ngx_http_sendfile_mruby_module.so" in makefile) == rewrite
     assert ("no http_rewrite_module" in done.stdout) == (not rewrite)
     assert (LEFT_OUT in done.stdout) == (not rewrite)
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_sqlite_is_optional(tmp_path: Path, there: bool) -> None:
+    """Without its header the module is left out, and configure says what to install."""
+    compiler = tmp_path / "cc"
+    compiler.write_text(
+        "#!/bin/sh\n"
+        "for file; do\n"
+        '    case $file in *autotest.c) ! grep -q "<sqlite3.h>" "$file" || exit 1 ;;'
+        " esac\n"
+        "done\n"
+        'exec cc "$@"\n'
+    )
+    compiler.chmod(0o755)
+    folder = tmp_path / "build"
+    folder.mkdir()
+    done = configure(folder, *([] if there else [f"--with-cc={compiler}"]))
+    assert done.returncode == 0, done.stdout
+    makefile = (folder / "objs" / "Makefile").read_text()
+    assert "ngx_http_sendfile_module.so" in makefile
+    assert ("ngx_http_sendfile_sqlite_module.so" in makefile) == there
+    assert ("apt-get install libsqlite3-dev" in done.stdout) == (not there)

@@ -43,6 +43,7 @@ TREE = {
     f"app/{P}_upstream_hook.c": f'#include "{P}_upstream_hook.h"\n'
     f'#include "{P}_compat.h"\n#include "{P}_headers.h"\n'
     "hash = &umcf->headers_in_hash;\n",
+    f"sqlite/{P}_sqlite.h": f'#include <sqlite3.h>\n#include "{P}_api.h"\n',
     f"mruby/{P}_mruby.h": f'#include "{P}_api.h"\n#include "{P}_mruby_lib.h"\n',
     f"mruby/{P}_mruby_lib.h": "#include <mruby.h>\n",
     f"mruby/{P}_mruby_vm.c": f'#include "{P}_mruby.h"\n#include "{P}_compat.h"\n'
@@ -170,6 +171,12 @@ def test_allowed_directions_pass(tmp_path: Path) -> None:
         ),
         (f"app/{P}_learn.c", "h = umcf->headers_in_hash;", "owns this hash"),
         (f"app/{P}_learn.c", f'#include "{P}_record.h"', "app may not include request"),
+        (f"sqlite/{P}_sqlite.h", f'#include "{P}.h"', "sqlite may not include umbr"),
+        (
+            f"sqlite/{P}_sqlite.h",
+            f'#include "{P}_lookup.h"',
+            "sqlite may not include lookup",
+        ),
         (f"mruby/{P}_mruby_vm.c", f'#include "{P}.h"', "mruby may not include umbr"),
         (
             f"mruby/{P}_mruby_vm.c",
@@ -312,4 +319,4 @@ def test_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "cache: pure" in lines
     assert "compat: -" in lines
     assert "net: store interface" in lines
-    assert lines[-1].startswith("18 layers, ")
+    assert lines[-1].startswith("19 layers, ")

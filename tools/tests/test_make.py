@@ -24,6 +24,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "ngx_http_sendfile_module.so"
 RUBY_MODULE = "ngx_http_sendfile_mruby_module.so"
+SQLITE_MODULE = "ngx_http_sendfile_sqlite_module.so"
+SIGNED_MODULE = "ngx_http_sendfile_signed_module.so"
 NGINX = Path("/usr/sbin/nginx")
 # seconds of a build on a machine that has much else to do
 TIMEOUT = 600
@@ -130,7 +132,7 @@ def test_warning_is_an_error(tree: Path, module: Path) -> None:
         new.unlink()
 
 
-@pytest.mark.parametrize("name", [MODULE, RUBY_MODULE])
+@pytest.mark.parametrize("name", [MODULE, RUBY_MODULE, SQLITE_MODULE, SIGNED_MODULE])
 def test_only_the_module_tables_are_exported(module: Path, name: str) -> None:
     done = subprocess.run(
         ["nm", "-D", "--defined-only", "--format=posix", module.with_name(name)],
@@ -171,7 +173,12 @@ def test_nginx_that_is_not_there(tree: Path, tmp_path: Path) -> None:
 def test_install(tree: Path, module: Path, tmp_path: Path) -> None:
     done = make(tree, "install", f"DESTDIR={tmp_path}")
     assert done.returncode == 0, done.stdout
-    for name, file in ((MODULE, "http-sendfile"), (RUBY_MODULE, "http-sendfile-mruby")):
+    for name, file in (
+        (MODULE, "http-sendfile"),
+        (RUBY_MODULE, "http-sendfile-mruby"),
+        (SQLITE_MODULE, "http-sendfile-sqlite"),
+        (SIGNED_MODULE, "http-sendfile-signed"),
+    ):
         installed = tmp_path / "usr/lib/nginx/modules" / name
         assert installed.read_bytes() == module.with_name(name).read_bytes()
         assert stat.S_IMODE(installed.stat().st_mode) == 0o644
@@ -295,7 +302,7 @@ def test_run_serves_the_demo_files(demo: Demo) -> None:
     assert disposition.startswith("attachment; ")
     assert "filename*=UTF-8''%E8%A6%8B%E7%A9%8D%E6%9B%B8.pdf" in disposition
 
-    for uri in ("/file/999", "/files/pictures/mountains.png", "/"):
+    for uri in ("/file/999", "/files/pictures/mountains.png", "/nothing"):
         assert demo.get(uri)[0].status == 404, uri
 
 
@@ -306,6 +313,28 @@ def test_run_serves_every_id_of_the_list(demo: Demo) -> None:
         id_, path = line.split(",")[:2]
         _, body = demo.get(f"/file/{id_}")
         assert body == (ROOT / "demo" / "files" / path).read_bytes()
+
+
+def test_run_has_a_page_for_the_browser(demo: Demo) -> None:
+    response, body = demo.get("/")
+    assert response.status == 200
+    assert response.getheader("Content-Type") == "text/html; charset=utf-8"
+    page = body.decode()
+    for line in (ROOT / "demo" / "files.csv").read_text().splitlines()[1:]:
+        assert f'href="/file/{line.split(",")[0]}"' in page
+    for line in demo.said.splitlines():
+        if "curl" in line:
+            on_8080 = line.strip().replace(f":{demo.port}/", ":8080/")
+            assert on_8080 in page
+    assert f"http://127.0.0.1:{demo.port}/sendfile-status/" in demo.said
+    assert 'href="/sendfile-status/"' in page
+    assert demo.get("/sendfile-status/")[0].status == 200
+    assert demo.get("/sendfile-status/json")[0].status == 200
+    first, again = (demo.get("/file/3")[0] for _ in range(2))
+    if first.getheader("X-Demo-Source") == "lmdb":
+        assert first.getheader("X-Demo-Lookup") == "0.000"
+    assert again.getheader("X-Demo-Source") == "cache"
+    assert again.getheader("X-Demo-Lookup") is None
 
 
 def test_run_prints_three_lines_that_work(demo: Demo, tmp_path: Path) -> None:
