@@ -13,6 +13,8 @@ from pathlib import Path
 from bench.model import Address
 
 _POLL = 0.01
+# Longer than any program that a server starts beside its own runs.
+_HELPER_TIMEOUT = 5.0
 
 # The kernel says nothing if the benchmark was killed before setpriv asked to be
 # told: then there is another parent by now.
@@ -186,3 +188,16 @@ def wait_for(condition: Callable[[], bool], timeout: float) -> bool:
             return False
         time.sleep(_POLL)
     return True
+
+
+def still(pids: Callable[[], frozenset[int]], expected: frozenset[int]) -> bool:
+    """Say whether a server consists of the processes that it did.
+
+    One that it starts for a moment, as Passenger does with ps every few seconds,
+    is none of them.
+
+    Args:
+        pids: tells which there are.
+        expected: which there were.
+    """
+    return wait_for(lambda: pids() == expected, _HELPER_TIMEOUT)

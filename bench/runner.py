@@ -22,6 +22,7 @@ from bench.model import (
     Sample,
     StoreUse,
 )
+from bench.process import still
 from bench.progress import Reporter
 from bench.proof import LoggingContestant, check_store, prove
 from bench.quiet import Patience
@@ -420,8 +421,8 @@ class Runner:
 
     def _check_processes(self, entry: Entry, stage: str) -> None:
         name = entry.contestant.name
-        now = entry.contestant.pids()
-        if now != self._pids[name]:
+        if not still(entry.contestant.pids, self._pids[name]):
+            now = entry.contestant.pids()
             raise ContestantError(
                 stage,
                 f"its processes were {sorted(self._pids[name])},"

@@ -19,6 +19,7 @@ from bench.dataset import FileSet, IdStore, build_equal_files, build_store
 from bench.model import Address, ContestantError
 from bench.oha import Oha
 from bench.plots import Row
+from bench.process import still
 from bench.residency import in_memory
 from bench.stats import spread
 from bench.tables import Finding, Goal, Means, Setting
@@ -315,7 +316,7 @@ class _Runner:
         return Run(rate, milliseconds, measured, used.run_ns, store_ns)
 
     def _check_processes(self, state: _State, stage: str) -> None:
-        if state.entry.contestant.pids() != state.pids:
+        if not still(state.entry.contestant.pids, state.pids):
             raise ContestantError(stage, "its processes are not the same")
 
     def search(self, state: _State) -> None:

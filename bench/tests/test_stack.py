@@ -17,7 +17,7 @@ from bench.contestants.stack import Parts, Stack
 from bench.cpu import settled_cpu_time
 from bench.dataset import FileSet, build_files
 from bench.model import Address, ContestantError
-from bench.process import descendants, wait_for
+from bench.process import descendants, still, wait_for
 from bench.tests.fakes import CORES
 from bench.tests.reach import let_all_reach
 from bench.verify import verify
@@ -164,6 +164,16 @@ def _runs(pid: int) -> bool:
     except (FileNotFoundError, ProcessLookupError):
         return False
     return stat.rpartition(")")[2].split()[0] != "Z"
+
+
+def test_helper_of_a_moment_is_none_of_the_processes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks = iter([frozenset({1, 2, 3}), frozenset({1, 2})])
+    assert still(lambda: next(looks), frozenset({1, 2}))
+    monkeypatch.setattr("bench.process._HELPER_TIMEOUT", 0.05)
+    assert not still(lambda: frozenset({1}), frozenset({1, 2}))
+    assert not still(lambda: frozenset({1, 2, 3}), frozenset({1, 2}))
 
 
 def test_process_that_ended_has_no_descendants() -> None:
