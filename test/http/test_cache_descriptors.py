@@ -32,9 +32,10 @@ from lib.cache import (
     replace,
     watched,
 )
-from lib.client import Connection, Headers, Response, from_httpx
+from lib.client import Connection, Headers, Response
 from lib.compare import assert_same
 from lib.files import Files, content
+from lib.h2_client import Http2Connection
 from lib.nginx import Nginx
 from lib.process import open_files
 from lib.site import Site
@@ -291,20 +292,10 @@ def test_http2(site: Site) -> None:
     """Many streams of one connection send from one descriptor."""
     nginx = start(site, site.http2_listen() + location())
     path = keep(site)
-    with nginx.http2("h2") as client:
-        answers: list[Response] = []
-
-        def get() -> None:
-            answers.append(from_httpx(client.get("/file/1")))
-
-        threads = [threading.Thread(target=get) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(answers) == 20
-    for answer in answers:
-        site.assert_file(answer, 1, SIZE)
+    with Http2Connection(nginx.port_of("h2")) as client:
+        streams = [client.send_request("GET", "/file/1") for _ in range(20)]
+        for stream in streams:
+            site.assert_file(client.read_response(stream), 1, SIZE)
     wait_for_held(nginx, path, 1)
 
 
@@ -822,7 +813,7 @@ def test_too_few_for_any(site: Site, limit: int) -> None:
         wait_until(lambda: all_held(site) == [], what="all to be closed")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_more_files_than_descriptors(site: Site) -> None:
     """19,000 files, with a limit of 20,000 or what the machine allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -916,7 +907,6 @@ def test_descriptors_run_out_in_use(site: Site) -> None:
 # time, reload, exit
 
 
-@pytest.mark.timeout(180)
 def test_unused_ones_are_closed(site: Site) -> None:
     """After a minute, also by a worker that nobody asks anything."""
     nginx = start(site)
@@ -924,7 +914,7 @@ def test_unused_ones_are_closed(site: Site) -> None:
     began = time.monotonic()
     path.unlink()
     assert held(nginx, Path(f"{path} (deleted)")) == 1
-    wait_until(lambda: all_held(site) == [], 90, "all to be closed")
+    wait_until(lambda: all_held(site) == [], 300, "all to be closed")
     assert time.monotonic() - began > 55
     site.files.write_id("aa/1.dat", 1, SIZE)
     keep(site)
@@ -979,7 +969,8 @@ def test_graceful_exit_does_not_wait_for_idle_ones(site: Site) -> None:
     keep(site)
     began = time.monotonic()
     nginx.stop()
-    assert time.monotonic() - began < 15
+    # not after their minute
+    assert time.monotonic() - began < 45
 
 
 def test_two_workers(site: Site) -> None:

@@ -190,7 +190,7 @@ def _strace(pid: int, output: Path, *options: str) -> Iterator[None]:
         wait_until(attached, what="strace to be attached")
         yield
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(60)
     finally:
         if process.poll() is None:
             process.kill()

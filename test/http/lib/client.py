@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -12,10 +13,12 @@ from typing import TYPE_CHECKING
 
 import httpx
 
+from .wait import PATIENCE
+
 if TYPE_CHECKING:
     from typing import Self
 
-TIMEOUT = 20.0
+TIMEOUT = PATIENCE
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -71,6 +74,9 @@ class Connection:
         tls: a context, to speak TLS to ``localhost``.
         timeout: seconds for each read and write.
         address: for a port.
+
+    Attributes:
+        opened: when that was, a moment of the monotonic clock.
     """
 
     def __init__(
@@ -80,6 +86,7 @@ class Connection:
         timeout: float = TIMEOUT,
         address: str = "127.0.0.1",
     ) -> None:
+        self.opened = time.monotonic()
         sock: socket.socket
         if isinstance(port, int):
             sock = socket.create_connection((address, port), timeout)
