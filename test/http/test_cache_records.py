@@ -487,7 +487,7 @@ def test_failure_is_not_kept(
 ) -> None:
     """A store that is well again is asked by the next request."""
     add(site, fake, 7)
-    timeout = "500ms" if script is never else "20s"
+    timeout = "1s" if script is never else "20s"
     nginx = site.start(
         cached("ids") + INTERNAL,
         http=ZONE + patient(fake.url, f"timeout {timeout};"),
@@ -595,7 +595,7 @@ def test_use_stale(
     status: str | None,
 ) -> None:
     """Each value of use_stale is for its own failure."""
-    timeout = "500ms" if script is never else "20s"
+    timeout = "1s" if script is never else "20s"
     nginx = expired(site, fake, use_stale, timeout=timeout)
     fake.script = script
     got = ask(nginx, "/file/7")
@@ -881,7 +881,7 @@ def test_memcached_hangs(site: Site, memcached: Memcached, delivery: str) -> Non
     nginx = site.start(
         cached("ids", valid) + INTERNAL,
         http=ZONE
-        + block([f"{memcached.url} max_fails=1 fail_timeout=200ms"], "timeout 150ms;"),
+        + block([f"{memcached.url} max_fails=1 fail_timeout=1s"], "timeout 600ms;"),
     )
     for n in range(5):
         assert said(nginx, f"/file/{n}") == ("HIT", "memcached")
