@@ -36,7 +36,7 @@ RESULTS = BUILD / "results"
 PYTHON = str(BUILD / "venv" / "bin" / "python")
 
 STAGE_TIMEOUT = 60 * 60.0
-TEST_TIMEOUT = 180.0
+TEST_TIMEOUT = 600.0
 MODEL_REQUESTS = os.environ.get("MODEL_REQUESTS", "20000")
 FUZZ_SECONDS = os.environ.get("FUZZ_SECONDS", "10")
 
