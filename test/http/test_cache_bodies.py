@@ -16,12 +16,14 @@ import pytest
 from lib.cache import (
     CACHE,
     MTIME,
+    SLOW,
     ZONE,
     ask,
     let_pass,
     make_old,
     replace,
     settle,
+    slow_connection,
     slowed,
     wait_until_held_up,
     watched,
@@ -517,14 +519,11 @@ def test_evicted_while_it_is_sent(site: Site) -> None:
     add(site, 1, size=90_000)
     for n in range(100, 140):
         add(site, n, f"aa/{n}.txt", 80_000)
-    nginx = site.start(
-        "limit_rate $rate;" + SERVER,
-        "http_sendfile_cache_zone main:2m;map $arg_slow $rate { default 0; 1 25k; }",
-    )
+    nginx = site.start(SLOW + SERVER, "http_sendfile_cache_zone main:2m;")
     settle(*copies(site))
     for _ in range(2):
         site.assert_file(nginx.get("/memory/1"), 1, 90_000)
-    with nginx.connect() as connection:
+    with slow_connection(nginx) as connection:
         connection.send_request("GET", "/memory/1?slow=1")
         assert connection.socket.recv(1) == b"H"
         # 3.2 MB through a cache of 2
