@@ -101,9 +101,7 @@ class Single:
                 output=self._own_directory / "output.log",
                 cwd=self._own_directory,
             )
-            if wait_listening(
-                self.address, self._child, _START_TIMEOUT * min(self._processes, 4)
-            ):
+            if wait_listening(self.address, self._child, _START_TIMEOUT):
                 self._complete()
                 return
             self.stop()

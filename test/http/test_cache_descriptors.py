@@ -24,18 +24,19 @@ import pytest
 from lib.cache import (
     CACHE,
     MTIME,
+    SLOW,
     STATUS,
     ZONE,
     make_old,
     purge,
     purge_all,
     replace,
+    slow_connection,
     watched,
 )
-from lib.client import Connection, Headers, Response
+from lib.client import Connection, Headers, Response, http2_at_once
 from lib.compare import assert_same
 from lib.files import Files, content
-from lib.h2_client import Http2Connection
 from lib.nginx import Nginx
 from lib.process import open_files
 from lib.site import Site
@@ -47,9 +48,6 @@ BIG = 512 * 1024
 FOR_EVER = "http_sendfile_cache_valid 1h; http_sendfile_cache_check 1h;"
 SOON = "http_sendfile_cache_valid 1h; http_sendfile_cache_check 200ms;"
 NOFILE = "worker_rlimit_nofile {};"
-
-# where the kernel takes little of a file before the client has
-SLOW = "listen 127.0.0.1:%%PORT:slow%% sndbuf=16k;\n"
 
 CONNECTIONS = 256  # worker_connections of lib/site.py
 RESERVE = 128
@@ -292,10 +290,10 @@ def test_http2(site: Site) -> None:
     """Many streams of one connection send from one descriptor."""
     nginx = start(site, site.http2_listen() + location())
     path = keep(site)
-    with Http2Connection(nginx.port_of("h2")) as client:
-        streams = [client.send_request("GET", "/file/1") for _ in range(20)]
-        for stream in streams:
-            site.assert_file(client.read_response(stream), 1, SIZE)
+    answers = http2_at_once(nginx.port_of("h2"), ["/file/1"] * 20)
+    assert len(answers) == 20
+    for answer in answers:
+        site.assert_file(answer, 1, SIZE)
     wait_for_held(nginx, path, 1)
 
 
@@ -621,18 +619,6 @@ def test_directio_beside(site: Site) -> None:
 
 
 # in use
-
-
-def slow_connection(nginx: Nginx) -> Connection:
-    """Return a connection to SLOW that takes in little before it is read from."""
-    connection = nginx.connect("slow")
-    connection.socket.close()
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    sock.settimeout(20)
-    sock.connect(("127.0.0.1", nginx.port_of("slow")))
-    connection.socket = sock
-    return connection
 
 
 def finish(connection: Connection) -> Response:

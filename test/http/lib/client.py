@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -274,6 +275,27 @@ def http2_client(port: int, tls: ssl.SSLContext | None = None) -> httpx.Client:
         trust_env=False,
         headers={"Accept-Encoding": "identity"},
     )
+
+
+def http2_at_once(port: int, targets: Sequence[str]) -> list[Response]:
+    """Ask for several targets, each in a stream of one connection, at once.
+
+    In one thread: httpx's connections may be shared by tasks, not by threads.
+    """
+
+    async def ask() -> list[Response]:
+        async with httpx.AsyncClient(
+            http1=False,
+            http2=True,
+            base_url=f"http://localhost:{port}",
+            timeout=TIMEOUT,
+            trust_env=False,
+            headers={"Accept-Encoding": "identity"},
+        ) as client:
+            answers = await asyncio.gather(*map(client.get, targets))
+            return [from_httpx(answer) for answer in answers]
+
+    return asyncio.run(ask())
 
 
 def from_httpx(response: httpx.Response) -> Response:
