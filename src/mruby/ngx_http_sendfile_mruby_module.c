@@ -329,7 +329,8 @@ ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf,
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "ngx_http_sendfile_module.so and "
                       "ngx_http_sendfile_mruby_module.so are of "
-                      "different versions: install both anew");
+                      "different versions: install both anew "
+                      "and restart nginx");
         return NGX_ERROR;
     }
 
