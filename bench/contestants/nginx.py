@@ -213,9 +213,10 @@ class Nginx:
 
     def configuration(self) -> str:
         """Return nginx.conf."""
-        modules = list(self._others)
+        modules = []
         if self._needs_module and self._program.module is not None:
             modules.append(self._program.module)
+        modules += self._others
         server = self._server() if callable(self._server) else self._server
         http = self._http() if callable(self._http) else self._http
         log = "    access_log off;\n"
