@@ -10,17 +10,20 @@
 #include "ngx_http_sendfile_recent.h"
 
 
-/* IDs of failures that a process writes in a second */
+/* IDs of failures that a process writes at once; then one a second */
 
 #define NGX_HTTP_SENDFILE_RECENT_WRITES   16
 
-/* samples in a second: with more of them they are taken half as often */
+/* requests of a process that are all looked at; one more each few seconds */
 
-#define NGX_HTTP_SENDFILE_RECENT_SAMPLES  32
+#define NGX_HTTP_SENDFILE_RECENT_EACH     64
+#define NGX_HTTP_SENDFILE_RECENT_AGAIN    16
 
-/* the most requests that one sample stands for */
+/* then one of so many, so that these are that many a second */
 
+#define NGX_HTTP_SENDFILE_RECENT_ONE_OF   64
 #define NGX_HTTP_SENDFILE_RECENT_SPARSE   65536
+#define NGX_HTTP_SENDFILE_RECENT_SAMPLES  8
 
 /* of "count": the count itself, and the number of the row's taking over */
 
@@ -45,8 +48,8 @@ static void ngx_http_sendfile_recent_void(
 static void ngx_http_sendfile_recent_touch(ngx_http_sendfile_stats_t *stats,
     ngx_http_sendfile_recent_failure_t *row, uint64_t turn,
     ngx_http_sendfile_failed_t *failed);
-static ngx_uint_t ngx_http_sendfile_recent_interval(
-    ngx_http_sendfile_recent_t *recent);
+static void ngx_http_sendfile_recent_tick(ngx_http_sendfile_recent_t *recent);
+static void ngx_http_sendfile_recent_skip(ngx_http_sendfile_recent_t *recent);
 static void ngx_http_sendfile_recent_keep(ngx_http_sendfile_recent_id_t *kept,
     ngx_str_t *id);
 static void ngx_http_sendfile_recent_text(
@@ -330,9 +333,10 @@ ngx_http_sendfile_recent_touch(ngx_http_sendfile_stats_t *stats,
 
     recent = ngx_http_sendfile_stats_recent(stats);
 
-    if (recent->second != ngx_time()) {
-        recent->second = ngx_time();
-        recent->left = NGX_HTTP_SENDFILE_RECENT_WRITES;
+    if (recent->wrote != ngx_time()) {
+        recent->left = ngx_min(recent->left + (ngx_time() - recent->wrote),
+                               NGX_HTTP_SENDFILE_RECENT_WRITES);
+        recent->wrote = ngx_time();
     }
 
     if (recent->left == 0
@@ -356,7 +360,7 @@ ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
     uint64_t *location, ngx_str_t *id)
 {
     nsf_str_t                    name;
-    ngx_uint_t                   interval;
+    uint64_t                     weight;
     ngx_http_sendfile_recent_t  *recent;
 
     if (stats == NULL) {
@@ -365,18 +369,26 @@ ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
 
     recent = ngx_http_sendfile_stats_recent(stats);
 
-    if (recent->skip > 1) {
-        recent->skip--;
+    recent->seen++;
+
+    if (recent->second != ngx_time()) {
+        ngx_http_sendfile_recent_tick(recent);
+    }
+
+    if (recent->seen < recent->next) {
         return;
     }
 
-    interval = ngx_max(recent->interval, 1);
+    weight = recent->seen - recent->last;
+    recent->last = recent->seen;
 
-    recent->interval = ngx_http_sendfile_recent_interval(recent);
+    if (recent->each) {
+        recent->each--;
+        recent->next = recent->seen + 1;
 
-    /* at random, or it might go in step with what is asked for */
-
-    recent->skip = 1 + ngx_random() % (2 * recent->interval - 1);
+    } else {
+        ngx_http_sendfile_recent_skip(recent);
+    }
 
     if (ngx_http_sendfile_stats_trylock(stats) != NGX_OK) {
         return;
@@ -387,45 +399,67 @@ ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
 
     nsf_top_add(&recent->sh->top,
                 ngx_http_sendfile_stats_number(stats, location), &name,
-                interval, ngx_time());
+                weight, ngx_time());
 
     ngx_http_sendfile_stats_unlock(stats);
 }
 
 
-/* how many requests the next sample stands for */
+/* another second: how many requests there are, and what comes next */
 
-static ngx_uint_t
-ngx_http_sendfile_recent_interval(ngx_http_sendfile_recent_t *recent)
+static void
+ngx_http_sendfile_recent_tick(ngx_http_sendfile_recent_t *recent)
 {
-    time_t      passed;
-    ngx_uint_t  interval;
+    time_t    now, passed;
+    uint64_t  interval;
 
-    interval = ngx_max(recent->interval, 1);
+    now = ngx_time();
+    passed = ngx_max(now - recent->second, 1);
 
-    passed = ngx_time() - recent->sampled;
+    if (recent->second == 0) {
+        recent->each = NGX_HTTP_SENDFILE_RECENT_EACH;
+        recent->added = now;
+    }
 
-    if (passed != 0) {
+    interval = (recent->seen - recent->before) / passed
+               / NGX_HTTP_SENDFILE_RECENT_SAMPLES;
 
-        if (passed < 0 || passed > 16) {
-            interval = 1;
+    interval = ngx_max(interval, NGX_HTTP_SENDFILE_RECENT_ONE_OF);
+    recent->interval = ngx_min(interval, NGX_HTTP_SENDFILE_RECENT_SPARSE);
 
-        } else if (recent->samples < NGX_HTTP_SENDFILE_RECENT_SAMPLES / 2) {
-            interval = ngx_max(interval >> passed, 1);
+    recent->second = now;
+    recent->before = recent->seen;
+
+    passed = (now - recent->added) / NGX_HTTP_SENDFILE_RECENT_AGAIN;
+
+    if (passed) {
+        recent->added = now;
+
+        if (passed > 0) {
+            recent->each = ngx_min(recent->each + (ngx_uint_t) passed,
+                                   NGX_HTTP_SENDFILE_RECENT_EACH);
         }
-
-        recent->sampled = ngx_time();
-        recent->samples = 0;
     }
 
-    if (++recent->samples > NGX_HTTP_SENDFILE_RECENT_SAMPLES
-        && interval < NGX_HTTP_SENDFILE_RECENT_SPARSE)
-    {
-        interval *= 2;
-        recent->samples = 0;
-    }
+    if (recent->each) {
+        recent->next = recent->seen;
 
-    return interval;
+    } else if (recent->next > recent->seen + 2 * recent->interval) {
+
+        /* there are fewer requests than there were */
+
+        ngx_http_sendfile_recent_skip(recent);
+    }
+}
+
+
+/* at random, or it might go in step with what is asked for */
+
+static void
+ngx_http_sendfile_recent_skip(ngx_http_sendfile_recent_t *recent)
+{
+    recent->next = recent->seen + 1
+                   + (uint64_t) ngx_random() % (2 * recent->interval - 1);
 }
 
 

@@ -134,17 +134,23 @@ typedef struct ngx_http_sendfile_recent_s {
     ngx_http_sendfile_recent_known_t
                                     known[NGX_HTTP_SENDFILE_RECENT_KNOWN];
 
-    /* IDs of failures that may still be written in this second */
-    time_t                          second;
+    /* IDs of failures that may still be written, and the second of the last */
     ngx_uint_t                      left;
+    time_t                          wrote;
 
-    /* requests up to the next sample; one of so many is one */
-    ngx_uint_t                      skip;
-    ngx_uint_t                      interval;
+    /* requests; those before this second; the last sample, and the next one */
+    uint64_t                        seen;
+    uint64_t                        before;
+    uint64_t                        last;
+    uint64_t                        next;
 
-    /* samples in this second with this interval */
-    time_t                          sampled;
-    ngx_uint_t                      samples;
+    /* one of so many is a sample, but each of the next "each" */
+    uint64_t                        interval;
+    ngx_uint_t                      each;
+
+    /* when that was added to; this second */
+    time_t                          added;
+    time_t                          second;
 } ngx_http_sendfile_recent_t;
 
 

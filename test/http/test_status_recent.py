@@ -162,8 +162,7 @@ def test_the_oldest_makes_room(site: Site) -> None:
 def test_two_workers_count_failures_exactly(two: Site) -> None:
     """None is lost or counted twice, however many there are at once."""
     nginx = two.start(
-        "location /a/ { http_sendfile on; } location /b/ { http_sendfile on; }"
-        + STATUS
+        "location /a/ { http_sendfile on; } location /b/ { http_sendfile on; }" + STATUS
     )
 
     def ask(place: str) -> None:
@@ -225,8 +224,9 @@ def test_killed_workers_hold_nobody_up(two: Site) -> None:
             victim = nginx.workers()[0]
             os.kill(victim, signal.SIGKILL)
             wait_until(
-                lambda gone=victim: gone not in nginx.workers()
-                and len(nginx.workers()) == 2
+                lambda gone=victim: (
+                    gone not in nginx.workers() and len(nginx.workers()) == 2
+                )
             )
     finally:
         over.set()
@@ -242,8 +242,9 @@ def test_killed_workers_hold_nobody_up(two: Site) -> None:
     assert nginx.get("/l3/1").status == 404
     wait_for(
         nginx,
-        lambda f: row(f["last_failures"], location="/l3/")["count"]
-        > before.get("/l3/", 0),
+        lambda f: (
+            row(f["last_failures"], location="/l3/")["count"] > before.get("/l3/", 0)
+        ),
     )
 
 
@@ -284,24 +285,25 @@ def test_a_sample_is_about_right(site: Site) -> None:
     """Of many requests a part is looked at, and stands for all."""
     site.add(7)
     nginx = site.start(FILE + STATUS)
-    with nginx.connect() as connection:
-        for n in range(900):
-            number = 7 if n % 2 else 100 + n % 500
-            connection.request("GET", f"/file/{number}")
-    wait_for_total(nginx, 900)
+    for _ in range(4):
+        # nginx closes a connection after 1,000 requests
+        with nginx.connect() as connection:
+            for n in range(800):
+                number = 7 if n % 2 else 100 + n % 500
+                connection.request("GET", f"/file/{number}")
+    wait_for_total(nginx, 3200)
     found = figures(nginx)["top_ids"]
     first = found["ids"][0]
     assert first["id"] == "7"
     assert len(found["ids"]) <= TOP
-    # half of them, give or take what a sample of some dozens may
-    assert 0.2 < first["requests"] / found["requests"] < 0.8
+    # half of them, give or take what a sample of some fifty may
+    assert 0.15 < first["requests"] / found["requests"] < 0.85
 
 
 def test_the_same_id_of_two_locations(site: Site) -> None:
     """An ID is counted with its location."""
     nginx = site.start(
-        "location /a/ { http_sendfile on; } location /b/ { http_sendfile on; }"
-        + STATUS
+        "location /a/ { http_sendfile on; } location /b/ { http_sendfile on; }" + STATUS
     )
     for place in ("a", "a", "b"):
         nginx.get(f"/{place}/7")
@@ -405,7 +407,7 @@ def test_each_advice_is_that_of_the_document(site: Site) -> None:
     for line in document[begin:end].splitlines():
         if not line.startswith("| `"):
             continue
-        cells = re.split(r"(?<!\\) \| ?", line.strip("| "))
+        cells = re.split(r"\s*(?<!\\)\|\s*", line.strip("| "))
         action = cells[-1].replace("`", "").strip()
         for name in re.findall(r"`([^`]+)`", cells[0]):
             reason, _, detail = name.partition(": ")

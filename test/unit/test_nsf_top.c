@@ -128,7 +128,7 @@ clock_that_is_set_back(void **state)
 
 /*
  * What the algorithm promises, for any order of names: a count is never too
- * low, at most "error" too high, and who has more than a part of NSF_TOP_ENTRIES
+ * low, at most "error" too high, and who has more than a NSF_TOP_ENTRIES-th
  * is there.
  */
 
