@@ -527,9 +527,9 @@ ngx_http_sendfile_lmdb_env_renew(ngx_http_sendfile_lmdb_env_t *env)
 
 
 /*
- * No commit has ended since the snapshot was taken: each ends by writing a meta
- * page with a transaction number of its own.  Whether one is just ending is seen
- * when the value has been read.
+ * No commit has ended since the snapshot was taken: each ends by writing a
+ * meta page with a transaction number of its own.  Whether one is just ending
+ * is seen when the value has been read.
  */
 
 static ngx_uint_t
