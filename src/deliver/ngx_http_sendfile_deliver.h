@@ -42,6 +42,10 @@ ngx_int_t ngx_http_sendfile_set_validators(ngx_http_request_t *r,
 
 ngx_int_t ngx_http_sendfile_set_last_modified(ngx_http_request_t *r);
 
+/* its name: a line that both have added has this very pointer */
+
+extern ngx_str_t  ngx_http_sendfile_last_modified;
+
 
 /*
  * Says what has failed and what is done about it, and does it: a code for a

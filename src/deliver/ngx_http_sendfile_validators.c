@@ -20,6 +20,9 @@ static ngx_table_elt_t *ngx_http_sendfile_validator(ngx_http_request_t *r,
     u_char *value, size_t len);
 
 
+ngx_str_t  ngx_http_sendfile_last_modified = ngx_string("Last-Modified");
+
+
 ngx_int_t
 ngx_http_sendfile_set_validators(ngx_http_request_t *r,
     ngx_http_sendfile_validators_t *v)
@@ -100,7 +103,7 @@ ngx_http_sendfile_set_date(ngx_http_request_t *r, u_char *date, size_t len)
         return NGX_ERROR;
     }
 
-    ngx_str_set(&h->key, "Last-Modified");
+    h->key = ngx_http_sendfile_last_modified;
 
     r->headers_out.last_modified = h;
 

@@ -273,7 +273,8 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
         /* a line that was added here has our pointer for its name */
 
         if (h->key.data == ngx_http_sendfile_disposition.data
-            || h->key.data == ngx_http_sendfile_age.data)
+            || h->key.data == ngx_http_sendfile_age.data
+            || h->key.data == ngx_http_sendfile_last_modified.data)
         {
             h->hash = 0;
             continue;
