@@ -48,6 +48,12 @@ def wait_for(what: Callable[[], bool], name: str) -> None:
         time.sleep(0.02)
 
 
+def listens(port: int) -> bool:
+    """Whether a port of the loopback takes connections."""
+    with socket.socket() as sock:
+        return sock.connect_ex(("127.0.0.1", port)) == 0
+
+
 @pytest.fixture(scope="session", autouse=True)
 def loopback() -> None:
     """Bring up the loopback of this network."""
@@ -166,8 +172,7 @@ class Container:
 
         def answers() -> bool:
             assert self.process.poll() is None, self.logs
-            with socket.socket() as sock:
-                return sock.connect_ex(("127.0.0.1", port)) == 0
+            return listens(port)
 
         wait_for(answers, f"answer on port {port}")
 
@@ -305,7 +310,7 @@ def test_status_answers_on_a_port_of_its_own(nginx: Container) -> None:
     def counted() -> bool:
         status, _, body = get(8081, "/sendfile-status/metrics")
         assert status == 200
-        return b"ngx_sendfile_" in body
+        return b"\nngx_sendfile_requests_total{" in body
 
     wait_for(counted, "metric")
     assert get(8081, "/sendfile-status/json")[0] == 200
@@ -441,8 +446,7 @@ def test_demonstration_of_the_compose_file(image: Image, folder: Path) -> None:
         ):
             application.serves(8000)
             container.serves(8080)
-            with socket.create_connection(("127.0.0.1", 11211), PATIENCE):
-                pass
+            wait_for(lambda: listens(11211), "memcached")
             assert get(8080, "/")[2].split()[0] == b"/file/1"
             picture = (demo / "files/pictures/mountains.png").read_bytes()
             first, again = get(8080, "/file/1"), get(8080, "/file/1")
