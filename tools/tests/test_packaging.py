@@ -69,7 +69,7 @@ def test_rpm_reads_the_spec() -> None:
         text,
         re.MULTILINE,
     )
-    assert f"> - {version()}-1\n" in text
+    assert f"> - {nginx[1]}+{version()}-1\n" in text
     assert set(re.findall(r"modules/(ngx_\w+\.so)$", text, re.MULTILINE)) == modules()
 
 
