@@ -54,6 +54,7 @@ help:
 	@echo 'make release      gem, wheel, source and their checksums in build/release/'
 	@echo 'make deb-test     installs, upgrades and removes them in a clean root'
 	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
+	@echo 'make clean-root-test  make run in a clean root (SUITE=trixie, noble; TEST=1)'
 	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck, rubocop'
 	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
 	@echo 'make bench        the tables of docs/benchmarks.md (BENCH=--quick)'
@@ -90,6 +91,11 @@ deb:
 deb-test:
 	@tools/deps.sh deb
 	@tools/deb-test.sh
+
+.PHONY: clean-root-test
+clean-root-test:
+	@tools/deps.sh deb
+	@tools/clean-root-test.sh
 
 module:
 	@tools/deps.sh build
