@@ -35,8 +35,12 @@ mkdir -p "$build"
 root_tar "$suite" clone make
 root_open
 
-# where Python's packages come from is the machine's matter, as its network is
+# where Python's packages come from, and which certificates are trusted beside
+# Debian's, is the machine's matter, as its network is
 [ ! -f /etc/pip.conf ] || cp /etc/pip.conf "$root/etc/pip.conf"
+mkdir -p "$root/usr/local/share/ca-certificates"
+find /usr/local/share/ca-certificates -name '*.crt' \
+    -exec cp '{}' "$root/usr/local/share/ca-certificates/" ';'
 
 source_copy "$root/root/ngx_sendfile"
 
