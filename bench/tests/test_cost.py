@@ -79,6 +79,4 @@ def test_system_calls_of_an_answer_from_memory(
     assert calls.pop("recvfrom") == pytest.approx(1, abs=0.1)
     assert calls.pop("writev") == pytest.approx(1, abs=0.1)
     assert calls.pop("epoll_wait") <= 1.1
-    # a connection of a test that has ended may be closed in either run
-    calls.pop("close", None)
     assert sum(calls.values()) < 0.05

@@ -82,7 +82,7 @@ nsf_mc_parse(const unsigned char *p, const unsigned char *last,
 
     if (rc == NSF_MC_AGAIN && len == have) {
 
-        /* garbage without an end of line is not waited for */
+        /* what cannot become a good line is bad before its end has come */
 
         if (!nsf_mc_is_known(p, len)) {
             return nsf_mc_bad(p, last, reply);
