@@ -94,9 +94,8 @@ struct ngx_http_sendfile_asked_s {
                                         nsf_target_t *t);
 
     /*
-     * The application has redirected to this URL, which is changed by nobody
-     * else.  NGX_OK: "kept" is what to remember of it; NGX_DECLINED: nothing;
-     * NGX_ERROR: no memory.
+     * The application has redirected to this URL.  NGX_OK: "kept" is what to
+     * remember of it; NGX_DECLINED: nothing; NGX_ERROR: no memory.
      */
     ngx_int_t                     (*redirect)(ngx_http_request_t *r,
                                         ngx_http_sendfile_asked_t *asked,

@@ -297,8 +297,8 @@ ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
 
         } else if (ngx_strcmp(value[i].data, "digest=sha1") != 0) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
-                               "invalid parameter \"%V\": write blobs, or "
-                               "digest=sha256, or nothing, which is sha1",
+                               "invalid parameter \"%V\": write digest=sha256, "
+                               "or nothing, which is sha1, or blobs",
                                &value[i]);
             return NGX_CONF_ERROR;
         }
