@@ -104,6 +104,8 @@ def checks() -> Iterator[Check]:
     mypy = [PYTHON, "-m", "mypy", "--strict"]
     yield Check("mypy tools", [*mypy, "."], "tools", {"MYPYPATH": "."})
     yield Check("mypy cli", mypy, "cli")
+    demo = [*mypy, "--config-file", "cli/pyproject.toml", "packaging"]
+    yield Check("mypy packaging", demo)
     yield Check(
         "mypy test/http", [*mypy, "."], "test/http", {"MYPYPATH": "../../tools"}
     )
