@@ -187,6 +187,9 @@ typedef struct {
     /* of nsf_str_t: the request's headers that the key names, or NULL */
     ngx_array_t                    *learn_vary;
 
+    /* another module asks for files by their keys here */
+    ngx_uint_t                      asks;      /* unsigned  asks:1; */
+
     /* an "if" block whose key is not said in it */
     ngx_uint_t                      learn_blocked;
 
