@@ -122,6 +122,7 @@ ngx_http_sendfile_recent_failed(ngx_http_sendfile_stats_t *stats,
         known->reason = failed->reason;
         known->store = failed->store;
         known->server = failed->server;
+        known->kind = failed->kind;
         known->err = failed->err;
         known->turn = turn;
         known->row = row;
@@ -156,6 +157,7 @@ ngx_http_sendfile_recent_known(ngx_http_sendfile_recent_t *recent,
         || known->reason != failed->reason
         || known->store != failed->store
         || known->server != failed->server
+        || known->kind != failed->kind
         || known->err != failed->err)
     {
         known->row = NULL;

@@ -119,6 +119,7 @@ typedef struct {
     const char                     *reason;
     ngx_str_t                      *store;
     ngx_str_t                      *server;
+    ngx_uint_t                      kind;
     ngx_err_t                       err;
     uint64_t                        turn;
     ngx_http_sendfile_recent_failure_t
