@@ -358,20 +358,14 @@ ngx_http_sendfile_recent_touch(ngx_http_sendfile_stats_t *stats,
 
 
 void
-ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
+ngx_http_sendfile_recent_sample(ngx_http_sendfile_stats_t *stats,
     uint64_t *location, ngx_str_t *id)
 {
     nsf_str_t                    name;
     uint64_t                     weight;
     ngx_http_sendfile_recent_t  *recent;
 
-    if (stats == NULL) {
-        return;
-    }
-
     recent = ngx_http_sendfile_stats_recent(stats);
-
-    recent->seen++;
 
     if (recent->second != ngx_time()) {
         ngx_http_sendfile_recent_tick(recent);
