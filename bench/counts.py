@@ -13,8 +13,8 @@ import shutil
 import signal
 import subprocess
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,8 +25,7 @@ from bench.process import Child, wait_listening
 CONNECTIONS = 32
 
 _START_TIMEOUT = 120.0
-_END_TIMEOUT = 1.0
-_END_SIGNALS = 120
+_END_TIMEOUTS = (1, 2, 4, 8, 16, 32, 64)
 _TIMEOUT = 30.0
 
 _TOTAL = re.compile(r"^(?:totals|summary): (\d+)", re.MULTILINE)
@@ -222,8 +221,8 @@ def _run(task: Task, directory: Path, counter: Sequence[str], requests: int) -> 
     try:
         if not wait_listening(task.nginx.address, child, _START_TIMEOUT):
             raise ContestantError("start", _log(own))
-        _ask(task, requests)
-        _end(int((own / "nginx.pid").read_text()), child)
+        with _asked(task, requests):
+            _end(int((own / "nginx.pid").read_text()), child)
     finally:
         child.stop()
     if task.nginx.complaints():
@@ -233,13 +232,14 @@ def _run(task: Task, directory: Path, counter: Sequence[str], requests: int) -> 
 def _end(pid: int, child: Child) -> None:
     """Have nginx end, and what it runs under: strace does not hand a signal on.
 
-    A signal that comes just before epoll_wait() is seen at the next one only.
+    A signal that comes just before epoll_wait() is seen at the next one only. Each is
+    some instructions, so there are few of them even if the machine is busy.
     """
-    for _ in range(_END_SIGNALS):
+    for timeout in _END_TIMEOUTS:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            child.wait(_END_TIMEOUT)
+            child.wait(timeout)
             return
     raise ContestantError("end", "it does not end")
 
@@ -249,7 +249,13 @@ def _log(directory: Path) -> str:
     return "\n".join(texts)[-600:]
 
 
-def _ask(task: Task, requests: int) -> None:
+@contextmanager
+def _asked(task: Task, requests: int) -> Iterator[None]:
+    """Ask nginx; its connections stay open as long as this lasts.
+
+    nginx so ends before they do and closes none of them: of those that were closed
+    before, it would see more or fewer, by chance, and their ends would count.
+    """
     with ExitStack() as stack:
         connections = []
         for _ in range(CONNECTIONS):
@@ -269,6 +275,7 @@ def _ask(task: Task, requests: int) -> None:
                 raise ContestantError(
                     "answer", f"{path}: {response.status}, {len(body)} bytes"
                 )
+        yield
 
 
 def _connect(address: Address) -> http.client.HTTPConnection:

@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.model import Address, BenchError, ContestantError
 from bench.process import Child, children, free_address, wait_for, wait_listening
 
-_START_TIMEOUT = 10.0
+_START_TIMEOUT = 60.0
 _ATTEMPTS = 3
 _DESCRIPTORS = 40_000
 _COMPLAINT = re.compile(r"\[(?:error|crit|alert|emerg)\]|Sanitizer|runtime error:")
@@ -233,9 +233,10 @@ class Nginx:
 
     def configuration(self) -> str:
         """Return nginx.conf."""
-        modules = list(self._others)
+        modules = []
         if self._needs_module and self._program.module is not None:
             modules.append(self._program.module)
+        modules += self._others
         server = self._server() if callable(self._server) else self._server
         http = self._http() if callable(self._http) else self._http
         log = "    access_log off;\n"

@@ -1,6 +1,9 @@
 """Study cost: instructions and system calls of a request, on every path."""
 
+import base64
+import hmac
 import json
+import shutil
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +36,11 @@ KEPT = Path(__file__).parents[1] / "cost.json"
 _TOP = 8
 _MRUBY = "ngx_http_sendfile_mruby_module.so"
 _SQLITE = "ngx_http_sendfile_sqlite_module.so"
+_SIGNED = "ngx_http_sendfile_signed_module.so"
 
+# of the signatures; nothing depends on which it is
+_KEY = bytes(range(64))
+_NEVER = "2096-11-23T00:00:00.000Z"
 
 # Instructions that a request of a path may cost.
 BUDGETS = {
@@ -53,7 +60,9 @@ the filling of caches do not count. Such counts do not depend on what else a mac
 does, but for those of glibc's allocator, which depend on all that it did before, and
 of nginx's clock. `make test` measures without these, and fails for a path that grew by
 more than 2 % over bench/cost.json. libc copies by SSE2 here, whatever else the
-processor could do, so that it is the same everywhere.
+processor could do, so that it is the same everywhere. valgrind knows no `openat2()`:
+what opens a file below a root is counted as on a kernel without it, with about 250
+instructions more.
 """
 
 
@@ -138,7 +147,9 @@ def ways(setting: Setting, directory: Path) -> Iterator[Sequence[Way]]:
         stack.callback(memcached.stop)
         port = stack.enter_context(_application(files))
         database = _database(short / "d", files)
-        yield _Maker(setting, files, store, memcached, port, database).all()
+        storage = _storage(short / "a", files)
+        (short / "k").write_text(f"{_KEY.hex()}\n")
+        yield _Maker(setting, files, store, memcached, port, database, storage).all()
 
 
 def _database(path: Path, files: FileSet) -> Path:
@@ -152,6 +163,41 @@ def _database(path: Path, files: FileSet) -> Path:
         connection.commit()
     path.chmod(0o644)
     return path
+
+
+def _blob(files: FileSet, index: int) -> str:
+    """Return the key of a file as a blob of Active Storage, 28 characters."""
+    return f"{files.id(index)}".rjust(28, "k")
+
+
+def _storage(path: Path, files: FileSet) -> Path:
+    """Write the files as Active Storage's disk service has them."""
+    for index in range(USED):
+        blob = _blob(files, index)
+        folder = path / blob[:2] / blob[2:4]
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(files.directory / files.path(index), folder / blob)
+    return path
+
+
+def _token(blob: str) -> str:
+    """Make the token of a URL of /disk/, as Rails 7.1 to 8 do."""
+    data = {
+        "key": blob,
+        "disposition": "inline; filename=\"image.jpg\"; filename*=UTF-8''image.jpg",
+        "content_type": "image/jpeg",
+        "service_name": "local",
+    }
+    message = {"_rails": {"data": data, "exp": _NEVER, "pur": "blob_key"}}
+    text = base64.b64encode(json.dumps(message, separators=(",", ":")).encode())
+    return f"{text.decode()}--{hmac.digest(_KEY, text, 'sha1').hex()}"
+
+
+def _link(uri: str) -> str:
+    """Sign a link by the scheme hmac."""
+    uri = f"{uri}?expires=4000000000"
+    code = base64.urlsafe_b64encode(hmac.digest(_KEY, uri.encode(), "sha256"))
+    return f"{uri}&signature={code.decode().rstrip('=')}"
 
 
 @contextmanager
@@ -215,12 +261,15 @@ class _Maker:
         memcached: Memcached,
         application: int,
         database: Path,
+        storage: Path,
     ) -> None:
         self._setting = setting
         self._files = files
         self._memcached = memcached.address
         self._application = application
         self._database = database
+        self._storage = storage
+        self._keys = storage.with_name("k")
         self._lmdb = f"http_sendfile_lookup lmdb:{store.directory};"
         self._root = f"http_sendfile_root {files.directory};"
         self._redirected = _REDIRECTED.format(files=files.directory)
@@ -229,7 +278,7 @@ class _Maker:
         self._by_id = [f"/file/{name}" for name in ids]
         self._by_path = [f"/files/{files.path(i)}" for i in range(USED)]
         self._length: Callable[[str], int | None] = lambda path: sizes[
-            path.rpartition("/")[2].removesuffix(".dat")
+            path.partition("?")[0].rpartition("/")[2].removesuffix(".dat")
         ]
 
     def all(self) -> list[Way]:
@@ -268,6 +317,8 @@ class _Maker:
                 self._lmdb + self._root + _KEPT + _BODY,
             ),
             self._negative(),
+            self._disk(),
+            self._hmac(),
             self._app("learned", "learned, body cached", "http_sendfile_learn on;"),
             self._app("x-sendfile", "X-Sendfile of an application", ""),
             self._ruby(
@@ -321,8 +372,6 @@ class _Maker:
         )
 
     def _sqlite(self) -> Way:
-        module = self._setting.nginx.module
-        other = module.with_name(_SQLITE) if module else Path(_SQLITE)
         return self._with_module(
             "sqlite-root",
             "SQLite, root",
@@ -331,8 +380,38 @@ class _Maker:
             f"http_sendfile_store database {{ server sqlite:{self._database};"
             ' query "SELECT path FROM files WHERE id = ?"; timeout 1m; }',
             self._by_id,
-            others=[other],
-            missing=None if other.exists() else f"{_SQLITE} is not built",
+            other=_SQLITE,
+            length=self._length,
+        )
+
+    def _disk(self) -> Way:
+        numbers = range(USED)
+        tokens = [_token(_blob(self._files, i)) for i in numbers]
+        asked = [f"/rails/active_storage/disk/{token}/image.jpg" for token in tokens]
+        sizes = {path: self._files.sizes[i] for i, path in enumerate(asked)}
+        return self._with_module(
+            "disk",
+            "Active Storage, /disk/, body cached",
+            "location /rails/active_storage/ {"
+            f" http_sendfile_activestorage {self._keys};"
+            f" http_sendfile_root {self._storage}; {_KEPT} {_BODY} }}\n",
+            "",
+            asked,
+            other=_SIGNED,
+            length=lambda path: sizes[path],
+        )
+
+    def _hmac(self) -> Way:
+        return self._with_module(
+            "hmac",
+            "signed link, record and body cached",
+            "location /file/ {"
+            f" http_sendfile_signature hmac {self._keys};"
+            ' if ($sendfile_signed != "1") { return 403; }'
+            f" http_sendfile on; {self._lmdb} {self._root} {_KEPT} {_BODY} }}\n",
+            "",
+            [_link(path) for path in self._by_id],
+            other=_SIGNED,
             length=self._length,
         )
 
@@ -359,18 +438,8 @@ class _Maker:
         asked: Sequence[str],
         length: Callable[[str], int | None] = lambda path: None,
     ) -> Way:
-        module = self._setting.nginx.module
-        ruby = module.with_name(_MRUBY) if module else Path(_MRUBY)
-        missing = None if ruby.exists() else f"{_MRUBY} is not built"
         return self._with_module(
-            name,
-            title,
-            server,
-            "",
-            asked,
-            others=[ruby],
-            missing=missing,
-            length=length,
+            name, title, server, "", asked, other=_MRUBY, length=length
         )
 
     def _with_module(
@@ -382,11 +451,18 @@ class _Maker:
         asked: Sequence[str],
         *,
         status: int = 200,
-        others: Sequence[Path] = (),
-        missing: str | None = None,
+        other: str | None = None,
         length: Callable[[str], int | None] = lambda path: None,
     ) -> Way:
+        """Make a way through our module and, behind it, the ``other``."""
         program = self._setting.nginx
+        missing = self._setting.module_missing
+        others = []
+        if other is not None:
+            path = program.module.with_name(other) if program.module else Path(other)
+            others.append(path)
+            if not path.exists():
+                missing = missing or f"{other} is not built"
         nginx = Nginx(
             name,
             program,
@@ -396,7 +472,7 @@ class _Maker:
             http=f"{cache_zone('32m')}\n{http}",
         )
         task = Task(nginx, program, asked, status, length)
-        return Way(name, title, task, self._setting.module_missing or missing)
+        return Way(name, title, task, missing)
 
 
 def _return() -> str:

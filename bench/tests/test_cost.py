@@ -20,7 +20,7 @@ from bench.tests.fakes import CORES, ROOT
 
 NAMES = sorted(cost.kept())
 
-# instructions that all counters together may add to a request
+# instructions that all counters together may add to a hit
 COUNTERS = 150
 
 
@@ -60,15 +60,12 @@ def test_no_way_has_become_dearer(
     )
 
 
-@pytest.mark.parametrize("name", ["record", "lmdb-root"])
-def test_counting_is_within_its_budget(
-    ways: Mapping[str, Way], name: str, tmp_path: Path
-) -> None:
-    """What a status location adds to a request, its sample of IDs included."""
-    way = ways[name]
+def test_counting_is_within_its_budget(ways: Mapping[str, Way], tmp_path: Path) -> None:
+    """What a status location adds to a hit, its sample of IDs included."""
+    way = ways["record"]
     counted = replace(way, task=replace(way.task, nginx=way.task.nginx.counting()))
     added = measure(counted, tmp_path / "on") - measure(way, tmp_path / "off")
-    assert 0 < added <= COUNTERS, f"{name}: {added:.0f} instructions"
+    assert 0 < added <= COUNTERS, f"{added:.0f} instructions"
 
 
 @pytest.mark.parametrize("name", ["lmdb-root", "body"])
@@ -94,6 +91,4 @@ def test_system_calls_of_an_answer_from_memory(
     assert calls.pop("recvfrom") == pytest.approx(1, abs=0.1)
     assert calls.pop("writev") == pytest.approx(1, abs=0.1)
     assert calls.pop("epoll_wait") <= 1.1
-    # a connection of a test that has ended may be closed in either run
-    calls.pop("close", None)
     assert sum(calls.values()) < 0.05

@@ -221,7 +221,8 @@ ngx_http_sendfile_stats_notice(ngx_shm_zone_t *shm_zone)
 
             name = &old[i].shm.name;
 
-            if (name->len > ngx_http_sendfile_stats_prefix.len
+            if (old[i].tag != shm_zone->tag
+                && name->len > ngx_http_sendfile_stats_prefix.len
                 && ngx_strncmp(name->data,
                                ngx_http_sendfile_stats_prefix.data,
                                ngx_http_sendfile_stats_prefix.len)

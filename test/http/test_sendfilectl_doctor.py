@@ -15,15 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from lib.memcached import Memcached
-from lib.nginx import WORKER_USER, free_port
+from lib.nginx import WORKER_USER
 from lib.site import Site
 from lib.sqlite import QUERY, block, connect, create, load_sqlite, location
 
 pytest_plugins = ("lib.memcached_fixtures",)
 
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 DIRECT = "location /file/ { http_sendfile on; %%DIRECT%% }"
 ENOUGH = "worker_rlimit_nofile 1024;"
 

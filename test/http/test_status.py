@@ -410,7 +410,7 @@ def test_timeout_down_and_up_again(site: Site, fake: Fake) -> None:
     fake.script = hold
     nginx = site.start(
         location("ids") + STATUS + INTERNAL,
-        http=block([f"{fake.url} max_fails=1 fail_timeout=1h"], "timeout 100ms;"),
+        http=block([f"{fake.url} max_fails=1 fail_timeout=1h"], "timeout 1s;"),
     )
     nginx.allow_log("http_sendfile")
     name = fake_name(fake)

@@ -29,7 +29,7 @@ Figures = dict[str, Any]
 pytest_plugins = ("lib.browser_fixtures",)
 
 # a browser starts slowly where much else is done
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture
