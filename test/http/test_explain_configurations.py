@@ -182,8 +182,7 @@ def test_a_fallback_with_another_store_is_not_looked_up(site: Site) -> None:
         "location /file/ { http_sendfile on; %%DIRECT%%"
         " http_sendfile_fallback /second/8; }"
         "location /second/ { http_sendfile on;"
-        f" http_sendfile_lookup lmdb:{second.path}; }}"
-        + STATUS
+        f" http_sendfile_lookup lmdb:{second.path}; }}" + STATUS
     )
     nginx.allow_log("leads back to a location|failed \\(2:")
     explained = same(nginx, "/file/8")

@@ -8,6 +8,7 @@ import re
 import signal
 import threading
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -220,11 +221,10 @@ def test_killed_workers_hold_nobody_up(two: Site) -> None:
     try:
         for _ in range(12):
             # something has been counted since, so it is killed at its work
-            total = _total(nginx)
-            _wait_for_more(nginx, total + 20)
+            wait_until(partial(_counted, nginx, _total(nginx) + 20))
             victim = nginx.workers()[0]
             os.kill(victim, signal.SIGKILL)
-            _wait_for_another(nginx, victim)
+            wait_until(partial(_replaced, nginx, victim))
     finally:
         over.set()
         for thread in threads:
@@ -243,6 +243,15 @@ def test_killed_workers_hold_nobody_up(two: Site) -> None:
             row(f["last_failures"], location="/l3/")["count"] > before.get("/l3/", 0)
         ),
     )
+
+
+def _counted(nginx: Nginx, total: int) -> bool:
+    return _total(nginx) > total
+
+
+def _replaced(nginx: Nginx, worker: int) -> bool:
+    workers = nginx.workers()
+    return worker not in workers and len(workers) == 2
 
 
 def _total(nginx: Nginx) -> int:
