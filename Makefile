@@ -41,7 +41,7 @@ export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON SUITE NGINX_ORG \
     NGINX_VERSION NGINX_TARBALLS
 
 .PHONY: run test build test-module gem install lint bench fuzz asan static \
-        nginx-1.28 deb deb-test rpm image image-test module matrix release \
+        nginx-1.28 deb deb-test clean-root-test rpm image image-test module matrix release \
         clean help
 
 help:
@@ -60,6 +60,7 @@ help:
 	@echo 'make matrix       the modules with each nginx that can be had, gcc and clang'
 	@echo 'make release      gem, wheel, source, SBOM and checksums in build/release/'
 	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
+	@echo 'make clean-root-test  make run in a clean root (SUITE=trixie, noble; TEST=1)'
 	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck, rubocop'
 	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
 	@echo 'make bench        the tables of docs/benchmarks.md (BENCH=--quick)'
@@ -109,6 +110,10 @@ image-test:
 	@tools/deps.sh image
 	@tools/venv.sh test
 	@tools/image-test.sh
+
+clean-root-test:
+	@tools/deps.sh deb
+	@tools/clean-root-test.sh
 
 module:
 	@tools/deps.sh build

@@ -70,7 +70,7 @@ group() {
             group build
             group gem
             printf '%s\n' memcached ruby-actionpack ruby-activerecord \
-                ruby-dalli ruby-minitest ruby-rack ruby-railties \
+                ruby-activestorage ruby-dalli ruby-minitest ruby-rack ruby-railties \
                 ruby-sinatra ruby-sqlite3
             ;;
         deb)
@@ -289,7 +289,9 @@ END
     fi
 
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y \
-        --no-install-recommends --no-remove install "$@"
+        --no-install-recommends --no-remove install "$@" \
+        || die "apt-get cannot install $*, see above: with a network, or a" \
+            "mirror in apt's sources, and enough space try again"
 
     for service in $fresh; do
         if [ -d /run/systemd/system ]; then
@@ -339,7 +341,9 @@ fi
 
 say "missing packages: $wanted"
 
-$root apt-get -q update
+$root apt-get -q update \
+    || die "apt-get update fails, see above: mend the network, or apt's" \
+        "sources, and try again"
 
 # the new lists may know better names
 wanted=$(missing "$@")

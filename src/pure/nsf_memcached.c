@@ -7,6 +7,7 @@
 
 #include "nsf_key.h"
 #include "nsf_memcached.h"
+#include "nsf_plain.h"
 
 
 #define NSF_MC_MAX_LOGGED  64
@@ -133,7 +134,9 @@ nsf_mc_line(const unsigned char *p, const unsigned char *last, size_t *len)
 
     have = (size_t) (last - p);
 
-    for (i = 0; i < have && p[i] >= 0x20 && p[i] != 0x7f; i++) {
+    i = nsf_plain(p, (have < NSF_MC_MAX_LINE) ? have : NSF_MC_MAX_LINE, 0x20);
+
+    for ( /* void */ ; i < have && p[i] >= 0x20 && p[i] != 0x7f; i++) {
 
         if (i == NSF_MC_MAX_LINE) {
             return NSF_MC_BAD;

@@ -10,11 +10,12 @@
 
 
 /*
- * The blobs of ActiveStorage on disk, of Rails 5.2 to 8, by id or by key.  A
- * number is compared as text, too, lest "1e1" or "010" finds the blob 10.
- * Which types are never sent as they are, and which are shown in the browser,
- * are Rails' own lists: content_types_to_serve_as_binary (with text/javascript
- * of 6.1) and content_types_allowed_inline.
+ * The blobs of ActiveStorage on disk, of Rails 5.2 to 8, by id, by key, or by
+ * the name that http_sendfile_activestorage has for an id.  A number is
+ * compared as text, too, lest "1e1" or "010" finds the blob 10.  Which types
+ * are never sent as they are, and which are shown in the browser, are Rails'
+ * own lists: content_types_to_serve_as_binary (with text/javascript of 6.1) and
+ * content_types_allowed_inline.
  */
 
 #define NGX_HTTP_SENDFILE_SQLITE_BLOB                                         \
@@ -35,7 +36,29 @@
 
 #define NGX_HTTP_SENDFILE_SQLITE_BLOBS                                        \
     NGX_HTTP_SENDFILE_SQLITE_BLOB "id=?1 AND CAST(id AS TEXT)=?1 UNION ALL "  \
-    NGX_HTTP_SENDFILE_SQLITE_BLOB "key=?1"
+    NGX_HTTP_SENDFILE_SQLITE_BLOB "key=?1 UNION ALL "                         \
+    NGX_HTTP_SENDFILE_SQLITE_BLOB "substr(?1,1,14)='activestorage:'"          \
+    "AND id=substr(?1,15) AND CAST(id AS TEXT)=substr(?1,15)"
+
+/*
+ * Tracked variants, of Rails 6.1 and later: blobs of their own, attached to a
+ * record of the blob that they were made of and of the digest of what was done,
+ * here by "ID/DIGEST".  A digest is base64, which may have "/"; an id has none.
+ */
+
+#define NGX_HTTP_SENDFILE_SQLITE_ID      "substr(?1,1,instr(?1,'/')-1)"
+#define NGX_HTTP_SENDFILE_SQLITE_DIGEST  "substr(?1,instr(?1,'/')+1)"
+
+#define NGX_HTTP_SENDFILE_SQLITE_VARIANTS                                     \
+    NGX_HTTP_SENDFILE_SQLITE_BLOBS " UNION ALL "                              \
+    NGX_HTTP_SENDFILE_SQLITE_BLOB                                             \
+    "instr(?1,'/')AND id=(SELECT a.blob_id "                                  \
+    "FROM active_storage_variant_records AS v "                               \
+    "JOIN active_storage_attachments AS a ON a.record_id=v.id "               \
+    "AND a.record_type='ActiveStorage::VariantRecord'AND a.name='image'"      \
+    "WHERE v.blob_id=" NGX_HTTP_SENDFILE_SQLITE_ID                            \
+    " AND CAST(v.blob_id AS TEXT)=" NGX_HTTP_SENDFILE_SQLITE_ID               \
+    " AND v.variation_digest=" NGX_HTTP_SENDFILE_SQLITE_DIGEST ")"
 
 /* Rails.cache of Rails 8: values as in other stores, keys by their hash */
 
@@ -45,12 +68,14 @@
 
 static ngx_http_sendfile_sqlite_query_t  ngx_http_sendfile_sqlite_presets[] = {
     { ngx_string("activestorage"),
+      ngx_string(NGX_HTTP_SENDFILE_SQLITE_VARIANTS),
       ngx_string(NGX_HTTP_SENDFILE_SQLITE_BLOBS), 0 },
 
     { ngx_string("solid_cache"),
-      ngx_string(NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE), 1 },
+      ngx_string(NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE),
+      ngx_null_string, 1 },
 
-    { ngx_null_string, ngx_null_string, 0 }
+    { ngx_null_string, ngx_null_string, ngx_null_string, 0 }
 };
 
 

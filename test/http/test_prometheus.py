@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 import subprocess
@@ -13,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from lib.cache import CACHE, STATUS, ZONE, purge
 from lib.memcached import Memcached
-from lib.nginx import Nginx, free_port
+from lib.nginx import Nginx
 from lib.ruby import content, load_ruby
 from lib.site import INTERNAL, Site
 from lib.wait import wait_until
@@ -143,7 +145,7 @@ def test_the_dashboard_shows_what_nginx_counts(
     quiet = {"ngx_sendfile_learn_refusals_total"}
     for query in queries():
         if not any(name in query for name in quiet):
-            wait_until(lambda asked=query: ask(asked), PATIENCE, query)
+            wait_until(functools.partial(ask, query), PATIENCE, query)
     (total,) = ask("sum(rate(ngx_sendfile_requests_total[5m]))")
     assert float(total["value"][1]) > 0
     (value,) = ask("sum(ngx_sendfile_purges_total)")

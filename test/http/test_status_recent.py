@@ -11,11 +11,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 from lib.cache import STATUS
 from lib.client import ConnectionClosed
 from lib.figures import Figures, figures, row, samples, wait_for, wait_for_total
-from lib.nginx import Nginx, free_port
+from lib.nginx import Nginx
 from lib.site import Site
 from lib.wait import wait_until
 
@@ -220,14 +221,10 @@ def test_killed_workers_hold_nobody_up(two: Site) -> None:
         for _ in range(12):
             # something has been counted since, so it is killed at its work
             total = _total(nginx)
-            wait_until(lambda seen=total: _total(nginx) > seen + 20)
+            _wait_for_more(nginx, total + 20)
             victim = nginx.workers()[0]
             os.kill(victim, signal.SIGKILL)
-            wait_until(
-                lambda gone=victim: (
-                    gone not in nginx.workers() and len(nginx.workers()) == 2
-                )
-            )
+            _wait_for_another(nginx, victim)
     finally:
         over.set()
         for thread in threads:
@@ -256,6 +253,18 @@ def _total(nginx: Nginx) -> int:
             return total
         except (OSError, ConnectionClosed):
             continue
+
+
+def _wait_for_more(nginx: Nginx, total: int) -> None:
+    wait_until(lambda: _total(nginx) > total, what="requests")
+
+
+def _wait_for_another(nginx: Nginx, victim: int) -> None:
+    def replaced() -> bool:
+        workers = nginx.workers()
+        return victim not in workers and len(workers) == 2
+
+    wait_until(replaced, what="another worker")
 
 
 # IDs

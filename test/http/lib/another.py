@@ -35,7 +35,7 @@ def build_another(module: Path, directory: Path) -> Path:
     Returns:
         The other .so, of the same name.
     """
-    folders = module.parent.relative_to(BUILD).parts
+    folders = module.resolve().parent.relative_to(BUILD).parts
     objects = BUILD / "obj" / ("-".join(folders) or "module")
     commands = _commands(objects)
     compiles = [c for c in commands if _output(c).endswith(OBJECT)]

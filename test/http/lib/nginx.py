@@ -323,9 +323,11 @@ class Nginx:
         return port
 
     def _command(self, *arguments: str) -> list[str]:
+        # without -e: what is said before the configuration is read goes to stderr
+        log = ["-e", str(self.error_log)] if self.flavour.version >= (1, 19, 5) else []
         return [
             *(str(self.flavour.binary), "-p", f"{self.directory}/"),
-            *("-c", str(self.conf), "-e", str(self.error_log), *arguments),
+            *("-c", str(self.conf), *log, *arguments),
         ]
 
     def _environment(self, leaks: bool = True) -> dict[str, str]:
