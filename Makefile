@@ -120,7 +120,7 @@ module:
 	@tools/module.sh
 
 matrix: test-module
-	@tools/deps.sh build fuzz
+	@tools/deps.sh matrix
 	@tools/venv.sh test
 	@tools/matrix.sh
 

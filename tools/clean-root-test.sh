@@ -62,7 +62,7 @@ until curl -sf -o /root/file "$url" 2> /dev/null; do
 done
 
 cmp /root/file demo/files/pictures/mountains.png
-kill -INT -- -$demo
+kill -INT "-$demo"
 wait $demo || true
 
 if curl -sf "$url" > /dev/null || ls -d /var/tmp/ngx_sendfile-demo-*; then

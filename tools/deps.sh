@@ -89,6 +89,12 @@ group() {
                 python3-venv util-linux \
                 bubblewrap memcached umoci
             ;;
+        matrix)
+            # PCRE of before 2 is for nginx before 1.21.5
+            group build
+            group fuzz
+            printf '%s\n' libpcre2-dev libpcre3-dev
+            ;;
         asan)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
                 libpcre2-dev libsqlite3-dev libssl-dev zlib1g-dev \
@@ -129,7 +135,7 @@ group() {
             ;;
         *)
             die "no group $1; there are module, build, run, lint, fuzz, asan," \
-                "deb, rpm, image, gem, gem-test, apps, test and bench"
+                "deb, rpm, image, matrix, gem, gem-test, apps, test and bench"
             ;;
     esac
 }
@@ -224,6 +230,10 @@ missing() {
                         | sed -n 's/^ *Depends: \(php[0-9.]*-fpm\)$/\1/p')
                     echo "${name:-php-fpm}"
                 fi
+                ;;
+            libpcre3-dev)
+                # Debian 13 has none
+                ! available libpcre3-dev || echo libpcre3-dev
                 ;;
             linux-perf)
                 # Ubuntu has one for each of its kernels; without any of them
