@@ -113,6 +113,10 @@ typedef struct {
     ngx_uint_t                      status_ids;
     ngx_http_sendfile_stats_t      *stats;
     uint64_t                       *counters;
+
+    /* of this process, for the sample of IDs; NULL: none is taken */
+    struct ngx_http_sendfile_recent_s
+                                   *recent;
 } ngx_http_sendfile_main_conf_t;
 
 

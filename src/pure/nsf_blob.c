@@ -382,5 +382,11 @@ nsf_blob_path(unsigned char *dst, size_t *n, const nsf_str_t *key)
 
     *n = (size_t) (p - dst) + key->len;
 
-    return nsf_path_check(dst, *n);
+    if (*n > NSF_MAX_PATH) {
+        return "path too long";
+    }
+
+    /* the key is right, so what there is to check is what stands before it */
+
+    return nsf_path_check(dst, (size_t) (p - 1 - dst));
 }

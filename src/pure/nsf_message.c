@@ -66,18 +66,6 @@ nsf_message_decode(nsf_message_t *m, unsigned char *p, size_t len)
 }
 
 
-int
-nsf_message_is(const nsf_str_t *s, const char *words)
-{
-    size_t  len;
-
-    len = strlen(words);
-
-    return s->data != NULL && s->len == len
-           && memcmp(s->data, words, len) == 0;
-}
-
-
 /* an envelope has been read to its end */
 
 static const char *

@@ -17,6 +17,8 @@
 #define _NSF_MESSAGE_H_INCLUDED_
 
 
+#include <string.h>
+
 #include "nsf.h"
 
 
@@ -69,9 +71,15 @@ const char *nsf_message_decode(nsf_message_t *m, unsigned char *p,
 
 const char *nsf_message_time(int64_t *ms, const nsf_str_t *s);
 
+
 /* whether a string is these words; one of data NULL is not even "" */
 
-int nsf_message_is(const nsf_str_t *s, const char *words);
+static inline int
+nsf_message_is(const nsf_str_t *s, const char *words)
+{
+    return s->data != NULL && s->len == strlen(words)
+           && memcmp(s->data, words, s->len) == 0;
+}
 
 
 #endif /* _NSF_MESSAGE_H_INCLUDED_ */

@@ -14,6 +14,7 @@
 
 static const char *nsf_pull_value(nsf_pull_t *j, unsigned depth);
 static const char *nsf_pull_array(nsf_pull_t *j, unsigned depth);
+static unsigned char *nsf_pull_plain(unsigned char *p, unsigned char *last);
 static const char *nsf_pull_escape(nsf_pull_t *j, unsigned char **dst);
 static const char *nsf_pull_unicode(nsf_pull_t *j, uint32_t *code);
 static unsigned char *nsf_pull_utf8(unsigned char *dst, uint32_t code);
@@ -53,8 +54,9 @@ nsf_pull_close(nsf_pull_t *j)
 const char *
 nsf_pull_string(nsf_pull_t *j, nsf_str_t *s)
 {
+    size_t          n;
     const char     *err;
-    unsigned char  *dst;
+    unsigned char  *dst, *p;
 
     if (nsf_pull_type(j) != '"') {
         return "not a string in JSON";
@@ -64,23 +66,30 @@ nsf_pull_string(nsf_pull_t *j, nsf_str_t *s)
     s->data = dst;
 
     while (j->p < j->last) {
+        p = nsf_pull_plain(j->p, j->last);
+        n = (size_t) (p - j->p);
 
-        if (*j->p == '"') {
-            s->len = (size_t) (dst - s->data);
-            j->p++;
-            return NULL;
+        if (dst != j->p) {
+            memmove(dst, j->p, n);
         }
 
-        if (*j->p < 0x20) {
-            return NSF_PULL_BROKEN;
-        }
+        dst += n;
+        j->p = p;
 
-        if (*j->p != '\\') {
-            *dst++ = *j->p++;
-            continue;
+        if (p == j->last) {
+            break;
         }
 
         j->p++;
+
+        if (*p == '"') {
+            s->len = (size_t) (dst - s->data);
+            return NULL;
+        }
+
+        if (*p != '\\') {
+            return NSF_PULL_BROKEN;
+        }
 
         err = nsf_pull_escape(j, &dst);
         if (err != NULL) {
@@ -89,6 +98,19 @@ nsf_pull_string(nsf_pull_t *j, nsf_str_t *s)
     }
 
     return NSF_PULL_BROKEN;
+}
+
+
+/* where the characters end that stand for themselves */
+
+static unsigned char *
+nsf_pull_plain(unsigned char *p, unsigned char *last)
+{
+    while (p < last && *p >= 0x20 && *p != '"' && *p != '\\') {
+        p++;
+    }
+
+    return p;
 }
 
 

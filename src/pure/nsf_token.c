@@ -39,16 +39,23 @@ const char *
 nsf_token_unescape(unsigned char *dst, size_t *n, const unsigned char *p,
     size_t len)
 {
-    int     high, low;
-    size_t  i, out;
+    int                   high, low;
+    size_t                i, out, plain;
+    const unsigned char  *escape;
 
     out = 0;
 
     for (i = 0; i < len; i++) {
+        escape = memchr(p + i, '%', len - i);
+        plain = (escape != NULL) ? (size_t) (escape - p) - i : len - i;
 
-        if (p[i] != '%') {
-            dst[out++] = p[i];
-            continue;
+        memcpy(dst + out, p + i, plain);
+
+        out += plain;
+        i += plain;
+
+        if (escape == NULL) {
+            break;
         }
 
         high = (len - i > 2) ? nsf_token_digit(p[i + 1]) : -1;

@@ -43,6 +43,8 @@ static ngx_int_t ngx_http_sendfile_signed_rails(ngx_http_request_t *r,
     ngx_http_sendfile_signature_t *sign, ngx_str_t *input,
     ngx_http_sendfile_signed_e *state, ngx_str_t *value);
 
+static ngx_int_t ngx_http_sendfile_signed_link(ngx_http_request_t *r,
+    nsf_link_t *link, nsf_str_t *text);
 static ngx_http_sendfile_signed_e ngx_http_sendfile_signed_until(
     nsf_until_e until);
 
@@ -181,22 +183,15 @@ ngx_http_sendfile_signed_hmac(ngx_http_request_t *r,
     ngx_http_sendfile_signature_t *sign, ngx_str_t *input,
     ngx_http_sendfile_signed_e *state, ngx_str_t *value)
 {
-    u_char       *p;
+    ngx_int_t     rc;
     nsf_str_t     texts[3];
     nsf_link_t    link;
     nsf_until_e   until;
 
-    if (nsf_link_parse(&link, r->unparsed_uri.data, r->unparsed_uri.len)) {
-        return NGX_OK;
+    rc = ngx_http_sendfile_signed_link(r, &link, &texts[0]);
+    if (rc != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
     }
-
-    p = ngx_pnalloc(r->pool, r->unparsed_uri.len);
-    if (p == NULL) {
-        return NGX_ERROR;
-    }
-
-    texts[0].data = p;
-    texts[0].len = nsf_link_text(&link, p);
 
     texts[1].data = (u_char *) "\n";
     texts[1].len = 1;
@@ -214,7 +209,7 @@ ngx_http_sendfile_signed_hmac(ngx_http_request_t *r,
     until = nsf_link_until(&link.expires, ngx_time());
     *state = ngx_http_sendfile_signed_until(until);
 
-    value->data = p;
+    value->data = (u_char *) texts[0].data;
     value->len = texts[0].len;
 
     return NGX_OK;
@@ -231,31 +226,24 @@ ngx_http_sendfile_signed_laravel(ngx_http_request_t *r,
     ngx_http_sendfile_signature_t *sign, ngx_str_t *input,
     ngx_http_sendfile_signed_e *state, ngx_str_t *value)
 {
-    u_char       *p;
+    ngx_int_t     rc;
     nsf_str_t     texts[2];
     nsf_link_t    link;
     nsf_until_e   until;
 
-    if (nsf_link_parse(&link, r->unparsed_uri.data, r->unparsed_uri.len)) {
-        return NGX_OK;
-    }
-
-    p = ngx_pnalloc(r->pool, r->unparsed_uri.len);
-    if (p == NULL) {
-        return NGX_ERROR;
+    rc = ngx_http_sendfile_signed_link(r, &link, &texts[1]);
+    if (rc != NGX_OK) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
     }
 
     texts[0].data = input->data;
     texts[0].len = input->len;
 
-    texts[1].data = p;
-    texts[1].len = nsf_link_text(&link, p);
-
-    while (texts[1].len > 0 && p[texts[1].len - 1] == '?') {
+    while (texts[1].len > 0 && texts[1].data[texts[1].len - 1] == '?') {
         texts[1].len--;
     }
 
-    value->data = p;
+    value->data = (u_char *) texts[1].data;
     value->len = texts[1].len;
 
     if (!ngx_http_sendfile_signed_by(sign->keys, &texts[1], 1, &link.signature,
@@ -408,6 +396,33 @@ ngx_http_sendfile_signed_rails(ngx_http_request_t *r,
         value->data = (u_char *) m->value.data;
         value->len = m->value.len;
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * Takes the link of a request apart, and makes the text that is signed;
+ * NGX_DECLINED if it is no link with a signature.
+ */
+
+static ngx_int_t
+ngx_http_sendfile_signed_link(ngx_http_request_t *r, nsf_link_t *link,
+    nsf_str_t *text)
+{
+    u_char  *p;
+
+    if (nsf_link_parse(link, r->unparsed_uri.data, r->unparsed_uri.len)) {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_pnalloc(r->pool, r->unparsed_uri.len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    text->data = p;
+    text->len = nsf_link_text(link, p);
 
     return NGX_OK;
 }

@@ -69,11 +69,14 @@ typedef struct {
 /*
  * The SQL of a store.  Its parameter is the key; with "hash" set the first
  * is the key's hash as Solid Cache has it, the second the key as a blob.
+ * "older" is for a database that lacks a table of "sql", since it was made by
+ * an older version of what made it; or empty.
  */
 
 typedef struct {
     ngx_str_t                  name;
     ngx_str_t                  sql;
+    ngx_str_t                  older;
     ngx_uint_t                 hash;  /* unsigned  hash:1; */
 } ngx_http_sendfile_sqlite_query_t;
 
@@ -105,6 +108,9 @@ typedef struct {
 
     /* a read transaction is open */
     unsigned                   reading:1;
+
+    /* "select" is the query's older one */
+    unsigned                   older:1;
 
     /* to be opened anew */
     unsigned                   broken:1;

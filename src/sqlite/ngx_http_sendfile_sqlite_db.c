@@ -39,7 +39,7 @@ static int ngx_http_sendfile_sqlite_db_prepare(
     ngx_http_sendfile_sqlite_db_t *db, ngx_http_sendfile_sqlite_error_t *error,
     ngx_uint_t *failed);
 static ngx_int_t ngx_http_sendfile_sqlite_db_judge(
-    ngx_http_sendfile_sqlite_db_t *db, const char *tail,
+    ngx_http_sendfile_sqlite_db_t *db, ngx_str_t *sql, const char *tail,
     ngx_http_sendfile_sqlite_error_t *error);
 static int ngx_http_sendfile_sqlite_db_run(sqlite3_stmt *stmt);
 static void ngx_http_sendfile_sqlite_db_error(
@@ -172,7 +172,10 @@ ngx_http_sendfile_sqlite_db_prepare(ngx_http_sendfile_sqlite_db_t *db,
     ngx_http_sendfile_sqlite_error_t *error, ngx_uint_t *failed)
 {
     int          rc;
+    ngx_str_t   *sql;
     const char  *tail;
+
+    sql = &db->query->sql;
 
     rc = sqlite3_set_authorizer(db->db, ngx_http_sendfile_sqlite_db_authorize,
                                 db);
@@ -188,13 +191,20 @@ ngx_http_sendfile_sqlite_db_prepare(ngx_http_sendfile_sqlite_db_t *db,
     }
 
     if (rc == SQLITE_OK) {
-        rc = sqlite3_prepare_v3(db->db, (char *) db->query->sql.data,
-                                (int) db->query->sql.len,
+        rc = sqlite3_prepare_v3(db->db, (char *) sql->data, (int) sql->len,
+                                SQLITE_PREPARE_PERSISTENT, &db->select, &tail);
+    }
+
+    if (rc == SQLITE_ERROR && db->query->older.len) {
+        sql = &db->query->older;
+        db->older = 1;
+
+        rc = sqlite3_prepare_v3(db->db, (char *) sql->data, (int) sql->len,
                                 SQLITE_PREPARE_PERSISTENT, &db->select, &tail);
     }
 
     if (rc == SQLITE_OK
-        && ngx_http_sendfile_sqlite_db_judge(db, tail, error) != NGX_OK)
+        && ngx_http_sendfile_sqlite_db_judge(db, sql, tail, error) != NGX_OK)
     {
         *failed = 1;
     }
@@ -207,7 +217,7 @@ ngx_http_sendfile_sqlite_db_prepare(ngx_http_sendfile_sqlite_db_t *db,
 
 static ngx_int_t
 ngx_http_sendfile_sqlite_db_judge(ngx_http_sendfile_sqlite_db_t *db,
-    const char *tail, ngx_http_sendfile_sqlite_error_t *error)
+    ngx_str_t *sql, const char *tail, ngx_http_sendfile_sqlite_error_t *error)
 {
     int            n, rc, wanted;
     u_char        *last;
@@ -226,7 +236,7 @@ ngx_http_sendfile_sqlite_db_judge(ngx_http_sendfile_sqlite_db_t *db,
     /* what follows may be a comment */
 
     more = NULL;
-    n = (int) (db->query->sql.data + db->query->sql.len - (u_char *) tail);
+    n = (int) (sql->data + sql->len - (u_char *) tail);
 
     rc = sqlite3_prepare_v2(db->db, tail, n, &more, NULL);
 
@@ -303,6 +313,11 @@ ngx_http_sendfile_sqlite_db_get(ngx_http_sendfile_sqlite_db_t *db,
 
     if (rc == SQLITE_OK) {
         rc = sqlite3_step(db->select);
+    }
+
+    if (db->older && ngx_http_sendfile_sqlite_columns_changed(db)) {
+        /* the table that was not there may have been made */
+        db->broken = 1;
     }
 
     switch (rc) {

@@ -40,6 +40,26 @@
     NGX_HTTP_SENDFILE_SQLITE_BLOB "substr(?1,1,14)='activestorage:'"          \
     "AND id=substr(?1,15) AND CAST(id AS TEXT)=substr(?1,15)"
 
+/*
+ * Tracked variants, of Rails 6.1 and later: blobs of their own, attached to a
+ * record of the blob that they were made of and of the digest of what was done,
+ * here by "ID/DIGEST".  A digest is base64, which may have "/"; an id has none.
+ */
+
+#define NGX_HTTP_SENDFILE_SQLITE_ID      "substr(?1,1,instr(?1,'/')-1)"
+#define NGX_HTTP_SENDFILE_SQLITE_DIGEST  "substr(?1,instr(?1,'/')+1)"
+
+#define NGX_HTTP_SENDFILE_SQLITE_VARIANTS                                     \
+    NGX_HTTP_SENDFILE_SQLITE_BLOBS " UNION ALL "                              \
+    NGX_HTTP_SENDFILE_SQLITE_BLOB                                             \
+    "instr(?1,'/')AND id=(SELECT a.blob_id "                                  \
+    "FROM active_storage_variant_records AS v "                               \
+    "JOIN active_storage_attachments AS a ON a.record_id=v.id "               \
+    "AND a.record_type='ActiveStorage::VariantRecord'AND a.name='image'"      \
+    "WHERE v.blob_id=" NGX_HTTP_SENDFILE_SQLITE_ID                            \
+    " AND CAST(v.blob_id AS TEXT)=" NGX_HTTP_SENDFILE_SQLITE_ID               \
+    " AND v.variation_digest=" NGX_HTTP_SENDFILE_SQLITE_DIGEST ")"
+
 /* Rails.cache of Rails 8: values as in other stores, keys by their hash */
 
 #define NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE                                  \
@@ -48,12 +68,14 @@
 
 static ngx_http_sendfile_sqlite_query_t  ngx_http_sendfile_sqlite_presets[] = {
     { ngx_string("activestorage"),
+      ngx_string(NGX_HTTP_SENDFILE_SQLITE_VARIANTS),
       ngx_string(NGX_HTTP_SENDFILE_SQLITE_BLOBS), 0 },
 
     { ngx_string("solid_cache"),
-      ngx_string(NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE), 1 },
+      ngx_string(NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE),
+      ngx_null_string, 1 },
 
-    { ngx_null_string, ngx_null_string, 0 }
+    { ngx_null_string, ngx_null_string, ngx_null_string, 0 }
 };
 
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 import struct
 from contextlib import closing
 from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from lib.cache import CACHE, STATUS, ZONE, ask, purge, said, watched
 from lib.files import content
 from lib.nginx import Nginx
+from lib.signed import LIB
+from lib.signed import run as program
 from lib.site import Site
 from lib.sqlite import QUERY, block, connect, create, load_sqlite, location, run
 from lib.turn import WARM, connections
+from lib.wait import wait_until
 
 KEY = (
     "location ~ ^/file/(.+)$ { http_sendfile on; http_sendfile_lookup blobs;"
@@ -420,6 +426,11 @@ BLOBS_8 = """CREATE TABLE active_storage_blobs (
     filename varchar NOT NULL, content_type varchar, metadata text,
     service_name varchar NOT NULL DEFAULT 'local', byte_size bigint NOT NULL,
     checksum varchar, created_at datetime(6) NOT NULL)"""
+VARIANT_RECORDS = """CREATE TABLE active_storage_variant_records (
+    id integer PRIMARY KEY, blob_id bigint, variation_digest varchar)"""
+ATTACHMENTS = """CREATE TABLE active_storage_attachments (
+    id integer PRIMARY KEY, name varchar, record_type varchar, record_id bigint,
+    blob_id bigint, created_at datetime)"""
 BLOBS_UUID = BLOBS_8.replace("id integer PRIMARY KEY AUTOINCREMENT", "id varchar")
 INDEX = (
     "CREATE UNIQUE INDEX index_active_storage_blobs_on_key"
@@ -490,20 +501,98 @@ def test_activestorage_with_uuids(sqlite: Site) -> None:
     assert nginx.get(f"/file/{id_[:-1]}").status == 404
 
 
-def test_activestorage_is_two_searches(sqlite: Site) -> None:
-    """Both parts of the query use an index, so that its cost is no scan's."""
-    source = Path(__file__).parents[2] / "src/sqlite"
-    text = (source / "ngx_http_sendfile_sqlite_query.c").read_text()
-    path = blobs(sqlite, BLOBS_8, [(1, "ab" * 14, "a.png", "image/png")])
-    assert "UNION ALL" in text
+def rails_variants(site: Site) -> tuple[Path, list[dict[str, Any]]]:
+    """Let Rails 6.1 make blobs and variants; its database, and what it knows."""
+    path = site.directory / "rails.sqlite3"
+    folder = site.directory / "rails"
+    (folder / "log").mkdir(parents=True)
+    lines = program("ruby", LIB / "rails_variants.rb", path, site.files.root, folder)
+    path.chmod(0o644)
+    return path, json.loads(lines[-1])
+
+
+def test_activestorage_variant_of_rails(sqlite: Site) -> None:
+    """A tracked variant by the id of its blob and the digest of its variation."""
+    path, made = rails_variants(sqlite)
+    nginx = sqlite.start(KEY, http=block(path, "activestorage"))
+    digests = [variant["digest"] for variant in made[0]["variants"]]
+    assert any("/" in digest for digest in digests), digests
+    for blob in made:
+        whole = nginx.get(f"/file/{blob['id']}")
+        assert (whole.status, whole.body.decode()) == (200, blob["body"])
+        for variant in blob["variants"]:
+            for key in (f"{blob['id']}/{variant['digest']}", variant["key"]):
+                response = nginx.get(f"/file/{quote(key)}")
+                assert (response.status, response.body.decode()) == (
+                    200,
+                    variant["body"],
+                )
+                assert response.header("Content-Type") == "image/png"
+                said = response.header("Content-Disposition")
+                assert said is not None and said.startswith("inline"), said
+    digest = digests[0]
+    for key in (
+        *(f"3/{digest}", f"01/{digest}", f"1.0/{digest}", f"1 /{digest}"),
+        *(f"1/{digest[:-1]}", f"1/{digest}=", f"1/{digest.swapcase()}"),
+        *(digest, f"1{digest}", "1/", f"1/1/{digest}"),
+    ):
+        assert nginx.get(f"/file/{quote(key)}").status == 404, key
+
+
+def test_activestorage_before_variants_were_tracked(sqlite: Site) -> None:
+    """Without the tables of variants there are blobs; with them both."""
+    key = "ab" * 14
+    path = blobs(sqlite, BLOBS_5_2, [(7, key, "a.png", "image/png")])
+    nginx = sqlite.start(KEY, http=block(path, "activestorage"))
+    sqlite.assert_file(nginx.get("/file/7"), 1)
+    assert nginx.get("/file/7/digest=").status == 404
+    run(path, VARIANT_RECORDS, ATTACHMENTS)
+    with closing(connect(path)) as connection:
+        connection.execute(
+            "INSERT INTO active_storage_blobs (id, key, filename, content_type,"
+            " byte_size, checksum, created_at)"
+            " VALUES (8, ?, 'b.png', 'image/png', 1, '', '')",
+            ("cd" * 14,),
+        )
+        connection.execute(
+            "INSERT INTO active_storage_variant_records VALUES (3, 7, 'digest=')"
+        )
+        connection.execute(
+            "INSERT INTO active_storage_attachments VALUES"
+            " (1, 'image', 'ActiveStorage::VariantRecord', 3, 8, '')"
+        )
+    sqlite.files.write_id(f"cd/cd/{'cd' * 14}", 2)
+    wait_until(lambda: nginx.get("/file/7/digest=").status == 200, timeout=60)
+    sqlite.assert_file(nginx.get("/file/7/digest="), 2)
+    sqlite.assert_file(nginx.get("/file/7"), 1)
+
+
+def known_query() -> str:
+    """Return the SQL of "activestorage", from the source."""
+    source = Path(__file__).parents[2] / "src/sqlite/ngx_http_sendfile_sqlite_query.c"
+    text = source.read_text().replace("\\\n", " ")
+    macros = dict(re.findall(r"^#define (NGX_\w+) +(\S.*)$", text, re.MULTILINE))
+
+    def value(name: str) -> str:
+        return "".join(
+            value(part) if part.startswith("NGX_") else part.strip('"')
+            for part in re.findall(r'"[^"]*"|NGX_\w+', macros[name])
+        )
+
+    return value("NGX_HTTP_SENDFILE_SQLITE_VARIANTS")
+
+
+def test_activestorage_is_searches(sqlite: Site) -> None:
+    """Each part of the query uses an index, so that its cost is no scan's."""
+    path, _ = rails_variants(sqlite)
     with closing(connect(path)) as connection:
         plan = connection.execute(
-            "EXPLAIN QUERY PLAN SELECT key FROM active_storage_blobs WHERE id=?1 AND"
-            " CAST(id AS TEXT)=?1 UNION ALL SELECT key FROM active_storage_blobs"
-            " WHERE key=?1",
-            ("1",),
+            f"EXPLAIN QUERY PLAN {known_query()}", ("1/a",)
         ).fetchall()
-    assert not [row for row in plan if row[3].startswith("SCAN")], plan
+    steps = [row[3] for row in plan]
+    assert not [step for step in steps if step.startswith("SCAN")], steps
+    searches = [step for step in steps if step.startswith("SEARCH")]
+    assert len(searches) == 5, steps
 
 
 # Solid Cache
