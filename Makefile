@@ -13,6 +13,8 @@
 #   build/static/nginx                  1.28, modules linked in
 #   build/ngx_sendfile-0.1.0.gem        what gem/ has, with this version
 #   build/deb/SUITE/                    Debian's packages
+#   build/rpm/                          an RPM and its source package
+#   build/image/SUITE/                  the container image
 #   build/release/                      what a release has
 #   build/nginx-1.28/nginx              1.28 and, beside it, the modules for it
 #   build/test/ngx_http_sendfile_test_module.so, build/test/1.28/ the same:
@@ -39,7 +41,8 @@ export NGINX_BIN NGINX_SRC PORT ONLY DESTDIR PYTHON SUITE NGINX_ORG \
     NGINX_VERSION NGINX_TARBALLS
 
 .PHONY: run test build test-module gem install lint bench fuzz asan static \
-        nginx-1.28 deb deb-test module matrix release clean help
+        nginx-1.28 deb deb-test clean-root-test rpm image image-test module matrix release \
+        clean help
 
 help:
 	@echo 'make build        build/*.so, the modules, for the installed nginx, or'
@@ -49,11 +52,15 @@ help:
 	@echo 'make install      the modules into that nginx (DESTDIR=)'
 	@echo 'make deb          Debian packages in build/deb/SUITE/ (SUITE=bookworm, trixie)'
 	@echo '                  NGINX_ORG=1.28.3: the package for nginx.org'"'"'s nginx'
+	@echo 'make deb-test     installs, upgrades and removes them in a clean root'
+	@echo 'make rpm          build/rpm/*.rpm for nginx.org'"'"'s nginx (NGINX_ORG=1.28.3)'
+	@echo 'make image        build/image/SUITE/, a container image of the packages'
+	@echo 'make image-test   runs it: rootless, read-only, the compose demonstration'
 	@echo 'make module       build/module-VERSION/*.so for NGINX_VERSION=1.28.3'
 	@echo 'make matrix       the modules with each nginx that can be had, gcc and clang'
-	@echo 'make release      gem, wheel, source and their checksums in build/release/'
-	@echo 'make deb-test     installs, upgrades and removes them in a clean root'
+	@echo 'make release      gem, wheel, source, SBOM and checksums in build/release/'
 	@echo 'make test         all tests (ONLY="unit lint http-debian", ONLY=list)'
+	@echo 'make clean-root-test  make run in a clean root (SUITE=trixie, noble; TEST=1)'
 	@echo 'make lint         style and dependency rules, ruff, mypy, shellcheck, rubocop'
 	@echo 'make fuzz         the fuzz targets, longer than in make test (SECONDS=60 each)'
 	@echo 'make bench        the tables of docs/benchmarks.md (BENCH=--quick)'
@@ -90,6 +97,23 @@ deb:
 deb-test:
 	@tools/deps.sh deb
 	@tools/deb-test.sh
+
+rpm:
+	@tools/deps.sh rpm
+	@tools/rpm.sh
+
+image:
+	@tools/deps.sh image
+	@tools/image.sh
+
+image-test:
+	@tools/deps.sh image
+	@tools/venv.sh test
+	@tools/image-test.sh
+
+clean-root-test:
+	@tools/deps.sh deb
+	@tools/clean-root-test.sh
 
 module:
 	@tools/deps.sh build

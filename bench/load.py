@@ -11,6 +11,8 @@ from typing import Protocol
 from bench.model import Address, BenchError, ContestantError, LoadResult
 from bench.process import Child
 
+# seconds, after which wrk does not end
+_LATE = 120
 _MARK = "wrk-result "
 
 _RUNS = 10
@@ -99,7 +101,7 @@ class Wrk:
                 cwd=directory,
             )
             try:
-                code = child.wait(seconds + 20)
+                code = child.wait(seconds + _LATE)
             except subprocess.TimeoutExpired as error:
                 raise BenchError("wrk did not end") from error
             finally:

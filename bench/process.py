@@ -1,8 +1,6 @@
 """Child processes that never outlive the benchmark."""
 
-import errno
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -11,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from bench.model import Address
+from tools.ports import free_port
 
 _POLL = 0.01
 # Longer than any program that a server starts beside its own runs.
@@ -132,21 +131,8 @@ def descendants(pid: int) -> frozenset[int]:
 
 
 def free_address() -> Address:
-    """Return a loopback address whose port is free at this moment.
-
-    It is below the range that the kernel takes the ports of outgoing
-    connections from: one of those would be taken before a server has it.
-    """
-    limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
-    lowest, highest = 10_000, int(limits[0]) - 1
-    while True:
-        port = random.randint(lowest, highest) if highest - lowest > 5_000 else 0
-        try:
-            with socket.create_server(("127.0.0.1", port)) as listener:
-                return Address("127.0.0.1", listener.getsockname()[1])
-        except OSError as error:
-            if error.errno != errno.EADDRINUSE:
-                raise
+    """Return a loopback address whose port is free at this moment."""
+    return Address("127.0.0.1", free_port())
 
 
 def wait_listening(address: Address, child: Child, timeout: float) -> bool:

@@ -14,7 +14,7 @@ from bench.model import ContestantError, LoadResult, Proof
 from bench.process import wait_for
 
 _STAGE = "proof"
-_FLUSH_TIMEOUT = 10.0
+_FLUSH_TIMEOUT = 60.0
 _STORE_TOLERANCE = 0.01
 
 

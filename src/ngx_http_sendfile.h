@@ -108,6 +108,9 @@ typedef struct {
 
     /* there is a status location, and so counters; NULL: none */
     ngx_uint_t                      status;
+
+    /* and one that shows IDs */
+    ngx_uint_t                      status_ids;
     ngx_http_sendfile_stats_t      *stats;
     uint64_t                       *counters;
 } ngx_http_sendfile_main_conf_t;
@@ -197,6 +200,7 @@ typedef struct {
     /* http_sendfile_status of this very location */
     ngx_uint_t                      status;
     ngx_uint_t                      status_write;
+    ngx_uint_t                      status_no_ids;
 
     /* of its requests, set when a worker starts; NULL: none */
     uint64_t                       *counters;

@@ -210,6 +210,10 @@ ngx_http_sendfile_clean_headers_out(ngx_http_request_t *r)
         out->etag = NULL;
     }
 
+    if (out->last_modified && out->last_modified->hash == 0) {
+        out->last_modified = NULL;
+    }
+
     if (out->expires && out->expires->hash == 0) {
         out->expires = NULL;
     }

@@ -220,7 +220,7 @@ static ngx_command_t  ngx_http_sendfile_commands[] = {
       NULL },
 
     { ngx_string("http_sendfile_status"),
-      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE12,
       ngx_http_sendfile_conf_status,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,

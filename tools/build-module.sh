@@ -208,20 +208,23 @@ if ! make -q -C "$tree" -f "$objs/Makefile" modules > /dev/null 2>&1; then
 fi
 
 
-# Say how it is compiled: clangd looks into build/.
+# Say how it is compiled: a test builds one file in another way, and clangd
+# looks into build/.
 
-if [ "$objs" = "$build/obj/module" ] && [ "$addon" = "$top" ]; then
-    database=$build/compile_commands.json
+database=$build/compile_commands.json
 
-    if [ "$print" != "$(cat "$objs/.listed" 2> /dev/null)" ] \
-        || [ ! -f "$database" ]
-    then
-        make -s -n -B -C "$tree" -f "$objs/Makefile" modules > "$objs/commands"
+if [ "$print" != "$(cat "$objs/.listed" 2> /dev/null)" ] \
+    || [ ! -e "$objs/tree" ] || [ ! -f "$database" ]
+then
+    ln -sfn "$tree" "$objs/tree"
+    make -s -n -B -C "$tree" -f "$objs/Makefile" modules > "$objs/commands"
+
+    if [ "$objs" = "$build/obj/module" ] && [ "$addon" = "$top" ]; then
         "${PYTHON:-python3}" "$top/tools/compile_commands.py" "$tree" \
             < "$objs/commands" > "$database.new"
         mv "$database.new" "$database"
-        printf '%s\n' "$print" > "$objs/.listed"
     fi
+    printf '%s\n' "$print" > "$objs/.listed"
 fi
 
 

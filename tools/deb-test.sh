@@ -35,7 +35,8 @@ mkdir -p "$work/debs" "$work/old" "$work/repo" "$work/nginx/DEBIAN" \
     "$work/source" "$work/tools"
 
 for package in $ours; do
-    cp "$(deb "$package")" "$work/debs/"
+    file=$(deb "$package")
+    cp "$file" "$work/debs/"
 done
 
 # shellcheck disable=SC2086  # a list

@@ -5,7 +5,7 @@
 # Install the Debian packages that are missing.  When none is, this needs
 # neither root nor network.
 #
-# usage: deps.sh build|run|gem|gem-test|apps|test|lint|fuzz|bench|deb...
+# usage: deps.sh build|run|gem|gem-test|apps|test|lint|fuzz|bench|deb|rpm|image...
 
 set -eu
 
@@ -78,6 +78,17 @@ group() {
             printf '%s\n' ca-certificates cargo dpkg-dev lintian mmdebstrap \
                 python3 python3-pip util-linux
             ;;
+        rpm)
+            # rpm's own root is Debian, too
+            group deb
+            printf '%s\n' rpm rpmlint
+            ;;
+        image)
+            # the last three are for make image-test
+            printf '%s\n' buildah ca-certificates mmdebstrap python3 \
+                python3-venv util-linux \
+                bubblewrap memcached umoci
+            ;;
         asan)
             printf '%s\n' gcc make libc6-dev liblmdb-dev libjansson-dev \
                 libpcre2-dev libsqlite3-dev libssl-dev zlib1g-dev \
@@ -94,7 +105,7 @@ group() {
             printf '%s\n' binutils libcmocka-dev libssl-dev openssl procps \
                 strace libnginx-mod-http-image-filter \
                 chromium prometheus logrotate systemd \
-                memcached php-cli php-memcached \
+                memcached php-cli php-memcached rpm \
                 ruby ruby-activesupport ruby-dalli \
                 bash zsh fish groff-base man-db
             group apps
@@ -118,7 +129,7 @@ group() {
             ;;
         *)
             die "no group $1; there are module, build, run, lint, fuzz, asan," \
-                "deb, gem, gem-test, apps, test and bench"
+                "deb, rpm, image, gem, gem-test, apps, test and bench"
             ;;
     esac
 }
@@ -278,7 +289,9 @@ END
     fi
 
     DEBIAN_FRONTEND=noninteractive NEEDRESTART_SUSPEND=1 apt-get -q -y \
-        --no-install-recommends --no-remove install "$@"
+        --no-install-recommends --no-remove install "$@" \
+        || die "apt-get cannot install $*, see above: with a network, or a" \
+            "mirror in apt's sources, and enough space try again"
 
     for service in $fresh; do
         if [ -d /run/systemd/system ]; then
@@ -328,7 +341,9 @@ fi
 
 say "missing packages: $wanted"
 
-$root apt-get -q update
+$root apt-get -q update \
+    || die "apt-get update fails, see above: mend the network, or apt's" \
+        "sources, and try again"
 
 # the new lists may know better names
 wanted=$(missing "$@")

@@ -46,7 +46,7 @@ MAY_INCLUDE: dict[str, set[str]] = {
     "pure": set(),
     "compat": set(),
     "headers": set(),
-    "stats": set(),
+    "stats": {"pure"},
     "limit": set(),
     "store interface": {"pure", "limit"},
     "lookup": {"store interface", "stats"},

@@ -104,11 +104,16 @@ def checks() -> Iterator[Check]:
     mypy = [PYTHON, "-m", "mypy", "--strict"]
     yield Check("mypy tools", [*mypy, "."], "tools", {"MYPYPATH": "."})
     yield Check("mypy cli", mypy, "cli")
-    yield Check("mypy test/http", [*mypy, "."], "test/http")
+    demo = [*mypy, "--config-file", "cli/pyproject.toml", "packaging"]
+    yield Check("mypy packaging", demo)
+    yield Check(
+        "mypy test/http", [*mypy, "."], "test/http", {"MYPYPATH": "../../tools"}
+    )
+    paths = "../http:../../tools"
     # without the applications, which are not typed as strictly as we are
     apps = [*mypy, "--exclude", "^(django|flask)/", "."]
-    yield Check("mypy test/apps", apps, "test/apps", {"MYPYPATH": "../http"})
-    model = {"MYPYPATH": "../http"}
+    yield Check("mypy test/apps", apps, "test/apps", {"MYPYPATH": paths})
+    model = {"MYPYPATH": paths}
     yield Check("mypy test/model", [*mypy, "."], "test/model", model)
     yield Check("mypy bench", [*mypy, "bench"])
 

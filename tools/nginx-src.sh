@@ -183,10 +183,23 @@ END
 
 archive() {
     dir=$build/nginx-src/apt
+
+    if [ -n "$(find "$dir/updated" -mtime -1 2> /dev/null)" ]; then
+        APT_CONFIG=$dir/apt.conf
+        export APT_CONFIG
+        return 0
+    fi
+
+    # of the system's apt, so before there is one of our own
+    debian=${DEBIAN_MIRROR:-$(debian_mirror debian)}
+    if [ -z "$debian" ]; then
+        say "apt's sources name no mirror of Debian, which has nginx's" \
+            "sources: write DEBIAN_MIRROR=" >&2
+        return 1
+    fi
+
     APT_CONFIG=$dir/apt.conf
     export APT_CONFIG
-
-    [ -z "$(find "$dir/updated" -mtime -1 2> /dev/null)" ] || return 0
 
     keys=/usr/share/keyrings
     mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
@@ -200,7 +213,7 @@ END
     {
         for suite in bullseye bookworm trixie sid; do
             echo "deb-src [signed-by=$keys/debian-archive-keyring.gpg]" \
-                "${DEBIAN_MIRROR:-$(debian_mirror debian)} $suite main"
+                "$debian $suite main"
         done
         for suite in jammy noble; do
             [ -n "${UBUNTU_MIRROR:-}" ] || break
@@ -210,8 +223,10 @@ END
     } > "$dir/sources.list"
 
     if ! apt-get update > "$dir/update.log" 2>&1; then
-        say "the archives with nginx's sources cannot be reached (all of it" \
-            "in $dir/update.log)" >&2
+        say "the archives with nginx's sources cannot be reached: without a" \
+            "network put a mirror into DEBIAN_MIRROR= (all of it in" \
+            "$dir/update.log)" >&2
+        unset APT_CONFIG
         return 1
     fi
     : > "$dir/updated"
@@ -228,8 +243,8 @@ list() {
         if archive; then
             apt-cache showsrc nginx | sed -n 's/^Version: \(.*\)-.*/\1/p'
         fi
-        (stable) > /dev/null 2>&1
-        source_version "$build/nginx-$series/src"
+        (stable) > /dev/null 2>&1 || true
+        source_version "$build/nginx-$series/src" 2> /dev/null || true
     } | sort -uV
 }
 
@@ -258,8 +273,10 @@ vanilla() {
             | head -n 1)"
 
     else
-        (stable) > /dev/null 2>&1
-        if [ "$(source_version "$build/nginx-$series/src")" = "$1" ]; then
+        (stable) > /dev/null 2>&1 || true
+        if [ "$(source_version "$build/nginx-$series/src" 2> /dev/null)" \
+            = "$1" ]
+        then
             mkdir "$work/nginx"
             cp -R "$build/nginx-$series/src/." "$work/nginx"
         fi

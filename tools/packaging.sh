@@ -85,6 +85,17 @@ need_space() {
 }
 
 
+# root_ubuntu: how the sources of an Ubuntu begin, in $root_deb
+
+root_ubuntu() {
+    root_key=/usr/share/keyrings/ubuntu-archive-keyring.gpg
+    [ -f $root_key ] || die "$root_key, with which Ubuntu's archive is" \
+        "signed, is not there: apt-get install ubuntu-keyring"
+    root_deb="deb [signed-by=$root_key]"
+    root_deb="$root_deb ${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}"
+}
+
+
 # root_tar SUITE NAME PACKAGES: a clean root with these packages as a tarball,
 # made once; its path is in $root_tar
 
@@ -94,35 +105,46 @@ root_tar() {
 
     [ ! -f "$root_tar" ] || return 0
 
-    if [ -z "$mirror" ] || [ -z "$security" ]; then
-        die "apt's sources name no mirror of Debian: write DEBIAN_MIRROR=" \
-            "and DEBIAN_SECURITY="
-    fi
+    case $1 in
+        jammy | noble)
+            root_ubuntu "$1"
+            set -- "$1" "$2" "$3" "$root_deb $1 main universe" \
+                "$root_deb $1-updates main universe" \
+                "$root_deb $1-security main universe"
+            ;;
+        *)
+            if [ -z "$mirror" ] || [ -z "$security" ]; then
+                die "apt's sources name no mirror of Debian: write" \
+                    "DEBIAN_MIRROR= and DEBIAN_SECURITY="
+            fi
+            set -- "$1" "$2" "$3" "deb $mirror $1 main"
+            case $1 in
+                sid | unstable) ;;
+                *)
+                    set -- "$@" "deb $mirror $1-updates main" \
+                        "deb $security $1-security main"
+                    ;;
+            esac
+            ;;
+    esac
     need_space 4096
     mkdir -p "$roots"
     rm -f "$roots/$1-$2-"*.tar
 
-    say "making a root of Debian $1, for $2"
-    root_components=main
-    set -- "$1" "$2" "$3" "deb $mirror $1 $root_components"
-    case $1 in
-        sid | unstable) ;;
-        *)
-            set -- "$@" "deb $mirror $1-updates $root_components" \
-                "deb $security $1-security $root_components"
-            ;;
-    esac
+    say "making a root of $1, for $2"
     root_suite=$1
     root_name=$2
     root_include=$3
     shift 3
 
-    quiet "$roots/$root_suite-$root_name.log" mmdebstrap --mode=root \
+    command -v mmdebstrap > /dev/null \
+        || die "a clean root is made by mmdebstrap: apt-get install mmdebstrap"
+    (quiet "$roots/$root_suite-$root_name.log" mmdebstrap --mode=root \
         --variant=apt --include="$root_include" --skip=cleanup/apt/lists \
         --aptopt='APT::Install-Recommends "false"' \
-        "$root_suite" "$roots/new.$$.tar" "$@" \
-        || die "no root of Debian $root_suite; without a network put a" \
-            "mirror into DEBIAN_MIRROR="
+        "$root_suite" "$roots/new.$$.tar" "$@") \
+        || die "no root of $root_suite; without a network put a mirror into" \
+            "DEBIAN_MIRROR=, or UBUNTU_MIRROR="
     mv "$roots/new.$$.tar" "$root_tar"
 }
 

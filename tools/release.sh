@@ -3,8 +3,9 @@
 # Copyright (C) the ngx_sendfile authors
 #
 # Make what a release has, in build/release/: the source, the gem, the wheel,
-# the Debian packages that make deb has made of this version, the changelog's
-# section as notes, and SHA256SUMS of all.  The same tree gives the same bytes.
+# the Debian packages that make deb has made of this version, a bill of materials
+# (CycloneDX), the changelog's section as notes, and SHA256SUMS of all.  The same
+# tree gives the same bytes.
 #
 # SIGN  a key of gpg, which then signs SHA256SUMS
 
@@ -20,8 +21,9 @@ out=$build/release
 work=$build/release-work
 venv=$build/release-venv
 
-# what makes the wheel is part of its bytes
-hatchling=1.27.0
+# what makes the wheel, and the bill of materials, is part of its bytes
+makers="hatchling==1.27.0
+$(grep '^cyclonedx-python-lib' "$top/test/requirements.txt")"
 
 rm -rf "$out" "$work"
 mkdir -p "$out" "$work"
@@ -32,12 +34,13 @@ tar_same "$out/ngx_sendfile-$version.tar.gz" "$work" "ngx_sendfile-$version"
 "$top/tools/build-gem.sh"
 cp "$build/ngx_sendfile-$version.gem" "$out/"
 
-if [ "$(cat "$venv/.made" 2> /dev/null)" != "$hatchling" ]; then
+if [ "$(cat "$venv/.made" 2> /dev/null)" != "$makers" ]; then
     rm -rf "$venv"
     quiet "$build/release.log" "$python" -m venv "$venv"
+    # shellcheck disable=SC2086  # a list
     quiet "$build/release.log" "$venv/bin/python" -m pip install \
-        --no-input "hatchling==$hatchling"
-    echo "$hatchling" > "$venv/.made"
+        --no-input $makers
+    printf '%s\n' "$makers" > "$venv/.made"
 fi
 quiet "$build/release.log" "$venv/bin/python" -m pip wheel --no-deps \
     --no-build-isolation --no-input --wheel-dir "$out" \
@@ -49,6 +52,10 @@ for deb in "$build"/deb/*/*"$version"-1~*.deb; do
         *) cp "$deb" "$out/" ;;
     esac
 done
+
+"$venv/bin/python" "$top/tools/sbom.py" "$out" "$work/sbom" \
+    || die "no bill of materials, see above"
+mv "$work/sbom" "$out/ngx_sendfile-$version.cdx.json"
 
 awk -v version="$version" '
     /^## / { on = ($2 == version); next }

@@ -13,8 +13,8 @@ from bench.contestants import Asked
 from bench.model import Address, ContestantError
 from bench.process import Child, free_address, wait_listening
 
-_START_TIMEOUT = 10.0
-_TIMEOUT = 5.0
+_START_TIMEOUT = 60.0
+_TIMEOUT = 60.0
 _ATTEMPTS = 3
 _MEGABYTES = 64
 _CHUNK = 1_000

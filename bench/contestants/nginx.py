@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.model import Address, BenchError, ContestantError
 from bench.process import Child, children, free_address, wait_for, wait_listening
 
-_START_TIMEOUT = 10.0
+_START_TIMEOUT = 60.0
 _ATTEMPTS = 3
 _DESCRIPTORS = 40_000
 _COMPLAINT = re.compile(r"\[(?:error|crit|alert|emerg)\]|Sanitizer|runtime error:")

@@ -10,14 +10,14 @@ from pathlib import Path
 from bench.model import Address, ContestantError
 from bench.process import Child, descendants, free_address, wait_for, wait_listening
 
-_START_TIMEOUT = 10.0
-_ALL_TIMEOUT = 40.0
+_START_TIMEOUT = 120.0
+_ALL_TIMEOUT = 240.0
 _ATTEMPTS = 3
 _GONE_TIMEOUT = 3.0
 _MOMENT = 0.4
 # What starts others by helpers of its own has as many for longer than that.
 _LAZY_MOMENT = 2.0
-_WAKE_TIMEOUT = 10.0
+_WAKE_TIMEOUT = 60.0
 _WAKE_INTERVAL = 0.5
 
 
@@ -101,9 +101,7 @@ class Single:
                 output=self._own_directory / "output.log",
                 cwd=self._own_directory,
             )
-            if wait_listening(
-                self.address, self._child, _START_TIMEOUT * min(self._processes, 4)
-            ):
+            if wait_listening(self.address, self._child, _START_TIMEOUT):
                 self._complete()
                 return
             self.stop()

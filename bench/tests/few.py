@@ -88,6 +88,6 @@ def _connection(address: Address) -> http.client.HTTPConnection:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         return http.client.HTTPSConnection(
-            parts.hostname, parts.port, timeout=20, context=context
+            parts.hostname, parts.port, timeout=60, context=context
         )
-    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=20)
+    return http.client.HTTPConnection(parts.hostname, parts.port, timeout=60)

@@ -56,8 +56,8 @@ def test_requests_and_bytes_of_bodies_are_counted(
     assert result.bytes == 200 * files.sizes[0]
     assert not result.heads
     assert not result.errors
-    assert 0 < result.seconds < 10
-    assert 0 <= result.latency_mean_us < 1e6
+    assert 0 < result.seconds < 100
+    assert 0 <= result.latency_mean_us < 1e7
     told = [result.latency_p50_us, result.latency_p99_us, result.latency_max_us]
     known = [value for value in told if value is not None]
     # httperf tells none of them.

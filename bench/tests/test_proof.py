@@ -31,7 +31,7 @@ def _prove(directory: Path, lines: list[str], *, status_errors: int = 0) -> Proo
 
 @pytest.fixture(autouse=True)
 def short_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Do not wait ten seconds for lines that never come."""
+    """Do not wait a minute for lines that never come."""
     monkeypatch.setattr(proof, "_FLUSH_TIMEOUT", 0.1)
 
 

@@ -101,7 +101,7 @@ def test_loop_takes_requests_in_pieces_and_in_a_row(start: Starter) -> None:
     request = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"
     with socket.create_connection((loop.address.host, loop.address.port)) as client:
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        client.settimeout(5)
+        client.settimeout(60)
         stream = client.makefile("rb")
         for byte in request:
             client.sendall(bytes([byte]))
@@ -122,7 +122,7 @@ def test_loop_sends_an_answer_larger_than_the_socket_takes(
     )
     expected = epoll_loop.answer(body)
     with socket.create_connection((loop.address.host, loop.address.port)) as client:
-        client.settimeout(10)
+        client.settimeout(60)
         client.sendall(b"GET / HTTP/1.1\r\n\r\n" * 2)
         stream = client.makefile("rb")
         assert stream.read(2 * len(expected)) == 2 * expected
@@ -138,7 +138,7 @@ def test_loop_closes_what_it_does_not_know(
     bodies = [b"one", b"two"]
     loop = start(epoll_loop.epoll_loop("loop", CORES[0], lambda: bodies, "two"))
     with socket.create_connection((loop.address.host, loop.address.port)) as client:
-        client.settimeout(5)
+        client.settimeout(60)
         client.sendall(request_bytes)
         try:
             assert client.recv(100) == b""

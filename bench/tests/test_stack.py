@@ -144,7 +144,7 @@ def test_all_that_a_program_starts_counts_and_is_ended(directory: Path) -> None:
     pids = family.pids()
     assert len(pids) == 3
     family.stop()
-    assert wait_for(lambda: not any(map(_runs, pids)), 10)
+    assert wait_for(lambda: not any(map(_runs, pids)), 60)
 
 
 def test_other_number_of_processes_is_an_error(

@@ -182,7 +182,7 @@ def test_idlookup(
     assert tuple(contestants) == names
     for name, found in contestants.items():
         assert set(measured[name]) == {50, 100}, name
-        assert 0 < found["first_response_ms"] < 10_000
+        assert 0 < found["first_response_ms"] < 100_000
         for (run,) in measured[name].values():
             assert set(run.measured.statuses) == {200}
             assert run.measured.bytes == run.measured.answers * idlookup.SIZE

@@ -160,7 +160,7 @@ def wait_until(condition: Callable[[], bool], what: str) -> None:
     """Waits until something is so.
 
     Raises:
-        AssertionError: it is not within half a minute.
+        AssertionError: it is not within two minutes.
     """
     end = time.monotonic() + TIMEOUT
     pause = threading.Event()

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import socket
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -250,17 +248,6 @@ class Hang:
     def __call__(self, sock: socket.socket) -> None:
         while sock.recv(1 << 16):
             self.asked.set()
-
-
-def unused_port() -> int:
-    """A port of 127.0.0.1 where nobody listens.
-
-    It is below those that the kernel gives to whoever asks for any.
-    """
-    while True:
-        port = random.randint(10_000, 30_000)
-        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
 
 
 def table(name: str) -> tuple[list[str], list[list[str]]]:

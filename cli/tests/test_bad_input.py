@@ -13,8 +13,18 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ctl_harness import PROGRAM, Ctl, as_other_user, invoke, run, start, write_lines
-from memcached_harness import Hang, Scripted, unused_port
+from ctl_harness import (
+    PROGRAM,
+    TIMEOUT,
+    Ctl,
+    as_other_user,
+    invoke,
+    run,
+    start,
+    write_lines,
+)
+from memcached_harness import Hang, Scripted
+from ports import free_port
 from status_harness import StatusServer
 
 # of commands that ask a memcached
@@ -63,7 +73,7 @@ def assert_said(done: subprocess.CompletedProcess[str], code: int) -> None:
 @pytest.mark.parametrize("name", [*MEMCACHED, *NGINX])
 def test_server_that_is_dead(tmp_path: Path, name: str) -> None:
     command = {**MEMCACHED, **NGINX}[name]
-    line = words(command, tmp_path, f"127.0.0.1:{unused_port()}")
+    line = words(command, tmp_path, f"127.0.0.1:{free_port()}")
     done = run(*line, "--json")
     assert_said(done, 1)
     assert "connection refused" in (done.stderr + done.stdout).lower()
@@ -88,7 +98,7 @@ def test_ctrl_c_while_a_server_hangs(tmp_path: Path, name: str) -> None:
         with start(*line, "--timeout", "600", "--json") as process:
             assert hang.asked.wait(120)
             process.send_signal(signal.SIGINT)
-            output, said = process.communicate(timeout=120)
+            output, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130, said
     assert "interrupted: " in said
     assert "Traceback" not in said

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctl_harness import run, start, terminal, wait_until
+from ctl_harness import TIMEOUT, run, start, terminal, wait_until
 
 from sendfilectl.errors import CtlError, UsageError
 from sendfilectl.oha import find, milliseconds, parse, urls
@@ -329,7 +329,7 @@ def test_interrupt_ends_oha(oha: Oha, listed: Path) -> None:
     ) as process:
         wait_until(lambda: pid.exists() and pid.read_text().endswith(" "), "oha runs")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=20)
+        _, said = process.communicate(timeout=TIMEOUT)
         assert process.returncode == 130
     assert "interrupted: nothing is known" in said
     assert not Path(f"/proc/{pid.read_text().strip()}").exists()

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from ctl_harness import invoke, run
-from memcached_harness import unused_port
+from ports import free_port
 from status_harness import LOCATION, Reply, StatusServer, error, page
 
 from sendfilectl.explain import told
@@ -142,7 +142,7 @@ def test_other_answers(reply: Reply, words: tuple[str, ...]) -> None:
 
 
 def test_server_that_is_down() -> None:
-    url = f"http://127.0.0.1:{unused_port()}/s"
+    url = f"http://127.0.0.1:{free_port()}/s"
     code, _, text = invoke("explain", "/a", "--status", url)
     assert code == 1
     assert text.startswith(f"{url}: connection refused")

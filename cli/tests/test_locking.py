@@ -329,7 +329,7 @@ def test_signal_while_waiting_for_another_writer(ctl: Ctl) -> None:
             assert process.stderr is not None
             assert "waiting: another program is writing" in process.stderr.readline()
             process.send_signal(signal.SIGINT)
-            assert process.wait(30) == 130
+            assert process.wait(120) == 130
             assert "interrupted: 0 records stored" in process.stderr.read()
         holder.kill()
     assert ctl.all() == {b"1": b"a"}

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ctl_harness import PROGRAM, Ctl, invoke, run, start, write_lines
+from ctl_harness import PROGRAM, TIMEOUT, Ctl, invoke, run, start, write_lines
 from memcached_harness import Hang, Memcached, Scripted, by_command
 
 KEYS = [b"1", b"a%20b", b"a%b", b"k=v", b"k&v?x", "é日".encode(), b"\xff\xfe", b'"'] + [
@@ -200,7 +200,7 @@ def test_reader_that_goes_away(memcached: Memcached, tmp_path: Path) -> None:
         assert process.stderr is not None
         assert b'"path"' in process.stdout.readline()
         process.stdout.close()
-        assert process.wait(30) == 1
+        assert process.wait(120) == 1
         assert b"Traceback" not in process.stderr.read()
 
 
@@ -208,9 +208,9 @@ def test_sigint_while_a_server_hangs(tmp_path: Path) -> None:
     hang = Hang()
     words = ["-o", str(tmp_path / "f"), "--timeout", "1000"]
     with Scripted(hang) as server, start("export", server.url, *words) as process:
-        assert hang.asked.wait(30)
+        assert hang.asked.wait(120)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert "interrupted: nothing was changed" in said
     assert list(tmp_path.iterdir()) == []

@@ -8,8 +8,9 @@ import socket
 import time
 
 import pytest
-from ctl_harness import invoke, run, start
-from memcached_harness import Hang, Memcached, Scripted, reply_once, unused_port
+from ctl_harness import TIMEOUT, invoke, run, start
+from memcached_harness import Hang, Memcached, Scripted, reply_once
+from ports import free_port
 
 from sendfilectl.errors import StoreError
 from sendfilectl.memcached_store import MemcachedStore
@@ -19,7 +20,7 @@ COMMANDS = (["get", "1"], ["set", "1", "a"], ["del", "1"])
 
 
 def test_server_that_is_down() -> None:
-    port = unused_port()
+    port = free_port()
     url = f"memcached://127.0.0.1:{port}"
     for command, *words in COMMANDS:
         done = run(command, url, *words)
@@ -139,7 +140,7 @@ def test_timeouts() -> None:
             code, _, error = invoke(command, server.url, *words, "--timeout", "0.2")
             assert code == 1
             assert f"{server.name}: no answer within 0.2 s" in error
-            assert time.monotonic() - started < 20
+            assert time.monotonic() - started < 60
 
 
 def test_connect_timeout() -> None:
@@ -166,9 +167,9 @@ def test_sigint_while_a_server_hangs() -> None:
         Scripted(hang) as server,
         start("set", server.url, "1", "a", "--timeout", "1000") as process,
     ):
-        assert hang.asked.wait(30)
+        assert hang.asked.wait(120)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert said == "sendfilectl: interrupted: 0 records stored\n"
 

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from ctl_harness import run, start, wait_until, write_lines
-from memcached_harness import Memcached, Scripted, accept_sets, unused_port
+from ctl_harness import TIMEOUT, run, start, wait_until, write_lines
+from memcached_harness import Memcached, Scripted, accept_sets
+from ports import free_port
 
 
 def lines(count: int) -> list[str]:
@@ -140,7 +141,7 @@ def test_killed_on_the_way(memcached: Memcached) -> None:
         process.stdin.flush()
         wait_until(lambda: memcached.count() == 20_000, "two batches")
         memcached.stop()
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
     result = json.loads(said)
     assert (result["stored"], result["last_line"]) == (20_000, 20_000)
@@ -158,7 +159,7 @@ def test_restarted_on_the_way_is_no_success(
         wait_until(lambda: memcached.count() == 10_000, "a batch")
         memcached.stop()
         start_memcached(port=memcached.port)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 1
     assert "10000 records stored, up to line 10000" in errors
 
@@ -170,7 +171,7 @@ def test_sigint_while_reading_a_pipe(memcached: Memcached) -> None:
         process.stdin.flush()
         wait_until(lambda: memcached.count() == 20_000, "two batches")
         process.send_signal(signal.SIGINT)
-        said, errors = process.communicate(timeout=30)
+        said, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     result = json.loads(said)
     assert (result["stored"], result["last_line"]) == (20_000, 20_001)
@@ -189,9 +190,9 @@ def test_sigint_while_a_server_hangs(tmp_path: Path) -> None:
     with Scripted(accept_sets(10_200, hang)) as server:
         words = ["import", server.url, str(file), "--timeout", "1000"]
         with start(*words) as process:
-            assert hung.wait(30)
+            assert hung.wait(120)
             process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=30)
+            _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     match = re.search(r"interrupted: (\d+) records stored, up to line (\d+)", errors)
     assert match, errors
@@ -208,7 +209,7 @@ def test_sigint_during_a_large_import(
     with start("import", memcached.url, str(file)) as process:
         wait_until(lambda: memcached.count() >= least, "some records")
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=30)
+        _, errors = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     match = re.search(r"interrupted: (\d+) records stored, up to line (\d+)", errors)
     assert match, errors
@@ -226,7 +227,7 @@ def test_hung_server(memcached: Memcached, tmp_path: Path) -> None:
     done = run("import", memcached.url, str(file), "--timeout", "0.3")
     assert done.returncode == 1
     assert f"{memcached.name}: no answer within 0.3 s" in done.stderr
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_values_too_large_for_the_server(
@@ -267,6 +268,6 @@ def test_memory_that_is_full(
 
 def test_dry_run_asks_no_server(tmp_path: Path) -> None:
     file = write_lines(tmp_path / "f.csv", lines(5))
-    url = f"memcached://127.0.0.1:{unused_port()}"
+    url = f"memcached://127.0.0.1:{free_port()}"
     done = run("import", url, str(file), "--dry-run")
     assert (done.returncode, done.stdout) == (0, "5 records would be stored\n")

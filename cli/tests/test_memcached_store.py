@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 from ctl_harness import Ctl, invoke, run
-from memcached_harness import Memcached, unused_port
+from memcached_harness import Memcached
+from ports import free_port
 
 from sendfilectl.memcached_store import MemcachedStore
 from sendfilectl.stores import Options, Outcome, parse_url
@@ -207,7 +208,7 @@ def test_scan_says_which_files_are_not_stored(
     files.mkdir()
     for i in range(40):
         (files / f"{i}.jpg").write_text("x")
-    url = f"{memcached.url},127.0.0.1:{unused_port()}"
+    url = f"{memcached.url},127.0.0.1:{free_port()}"
     done = run("scan", url, str(files), "--json")
     assert done.returncode == 1
     result = json.loads(done.stdout)

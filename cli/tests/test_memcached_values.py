@@ -123,7 +123,7 @@ def test_values(value: bytes, flags: int, found: bytes | None) -> None:
 
 def test_values_that_would_take_long() -> None:
     deep = b"\x04\x08o:\x20" + b"ActiveSupport::Cache::Entry" + b"\x06:\x07@v"
-    started = time.monotonic()
+    started = time.process_time()
     for value, flags in (
         (b"1" * 65_000 + b"x", 2),
         (b"a:" + b";" * 65_000 + b"x", 4),
@@ -134,7 +134,7 @@ def test_values_that_would_take_long() -> None:
             assert unwrap(value, flags).string == value
         except Refused as error:
             assert "Marshal" in str(error) or "compressed" in str(error)
-    assert time.monotonic() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_expired_entry_is_missing_to_nginx() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from ctl_harness import (
     PROGRAM,
+    TIMEOUT,
     Ctl,
     count,
     invoke,
@@ -112,7 +113,7 @@ def test_sigint_during_a_large_import(ctl: Ctl, tmp_path: Path) -> None:
     with start("import", ctl.url, str(file)) as process:
         wait_until(lambda: count(ctl.path) >= 20_000, "two batches")
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     match = re.search(r"interrupted: (\d+) records stored, up to line (\d+)", said)
     assert match, said
@@ -130,7 +131,7 @@ def test_sigint_while_reading_a_pipe(ctl: Ctl) -> None:
         process.stdin.flush()
         wait_until(lambda: count(ctl.path) >= 20_000, "two batches")
         process.send_signal(signal.SIGINT)
-        output, said = process.communicate(timeout=30)
+        output, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 130
     assert "interrupted: 20000 records stored, up to line 20001" in said
     result = json.loads(output)

@@ -15,6 +15,7 @@ import lmdb
 import pytest
 from ctl_harness import (
     PROGRAM,
+    TIMEOUT,
     Ctl,
     as_other_user,
     count,
@@ -221,7 +222,7 @@ def test_signal_leaves_the_old_store_and_no_debris(
 
         wait_until(filled, "a batch in the new store")
         process.send_signal(signum)
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=TIMEOUT)
     assert process.returncode == 128 + signum
     assert "interrupted: nothing was published" in said
     assert names(site.path.parent) == ["ids", first.name]
@@ -297,7 +298,7 @@ def test_write_that_waited_goes_to_the_new_store(site: Ctl, tmp_path: Path) -> N
             assert writer.poll() is None
             holder.stdin.write("release\n")
             holder.stdin.flush()
-            assert writer.wait(30) == 0
+            assert writer.wait(120) == 0
     assert read_all(old) == {b"1": b"old"}
     assert site.all() == {b"1": b"new", b"2": b"b"}
 

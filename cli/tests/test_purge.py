@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from ctl_harness import invoke, run, start, terminal, write_lines
-from memcached_harness import Hang, Scripted, reply_once, unused_port
+from ctl_harness import TIMEOUT, invoke, run, start, terminal, write_lines
+from memcached_harness import Hang, Scripted, reply_once
+from ports import free_port
 from status_harness import (
     LOCATION,
     Asked,
@@ -198,16 +199,16 @@ def test_sigint_within_a_list() -> None:
     def reply(asked: Asked) -> Reply:
         if asked.key == b"5":
             waiting.set()
-            end.wait(30)
+            end.wait(120)
         return Reply()
 
     with (
         StatusServer(reply) as server,
         start("purge", server.url, *map(str, range(10)), "--json") as process,
     ):
-        assert waiting.wait(30)
+        assert waiting.wait(120)
         process.send_signal(signal.SIGINT)
-        output, said = process.communicate(timeout=30)
+        output, said = process.communicate(timeout=TIMEOUT)
         end.set()
     assert process.returncode == 130
     assert said == "sendfilectl: interrupted: purged 5 IDs\n"
@@ -599,7 +600,7 @@ def test_what_is_no_answer(answer: bytes, reason: str) -> None:
 
 
 def test_server_that_is_down() -> None:
-    url = f"http://127.0.0.1:{unused_port()}{LOCATION}"
+    url = f"http://127.0.0.1:{free_port()}{LOCATION}"
     for words in (["1"], ["--all"]):
         done = run("purge", url, *words)
         assert (done.returncode, done.stdout) == (1, "")

@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 from ctl_harness import PROGRAM, invoke, run, start
-from memcached_harness import Hang, Scripted, unused_port
+from memcached_harness import Hang, Scripted
+from ports import free_port
 from rich.console import Console
 from status_harness import LOCATION, Asked, Reply, StatusServer, error, page
 
@@ -239,7 +240,7 @@ def test_other_answers(reply: Reply, words: tuple[str, ...]) -> None:
 
 
 def test_server_that_is_down_or_hangs() -> None:
-    url = f"http://127.0.0.1:{unused_port()}{LOCATION}"
+    url = f"http://127.0.0.1:{free_port()}{LOCATION}"
     done = run("stats", "--status", url, "--json")
     assert done.returncode == 1
     assert "connection refused" in json.loads(done.stdout)["error"]
@@ -305,7 +306,7 @@ def test_watch_as_json() -> None:
         assert process.stdout is not None
         found = [json.loads(process.stdout.readline()) for _ in range(3)]
         process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 0
+        assert process.wait(120) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     assert [one["requests"]["total"] for one in found] == [14, 28, 42]
@@ -343,7 +344,7 @@ class Screen:
             self.said += chunk
             if not chunk:
                 break
-        return self.process.wait(60)
+        return self.process.wait(120)
 
 
 def test_watch_on_a_terminal() -> None:
@@ -384,7 +385,7 @@ def test_watch_ends_when_the_terminal_is_closed() -> None:
         screen = Screen(server.url)
         screen.wait_for("counting for")
         os.close(screen.ours)
-        assert screen.process.wait(60) in (1, 128 + signal.SIGHUP)
+        assert screen.process.wait(120) in (1, 128 + signal.SIGHUP)
 
 
 def test_watch_of_a_server_that_is_not_there(tmp_path: Path) -> None:

@@ -10,8 +10,17 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from ctl_harness import as_other_user, invoke, run, start, terminal, write_lines
-from memcached_harness import Hang, Scripted, unused_port
+from ctl_harness import (
+    TIMEOUT,
+    as_other_user,
+    invoke,
+    run,
+    start,
+    terminal,
+    write_lines,
+)
+from memcached_harness import Hang, Scripted
+from ports import free_port
 from status_harness import Asked, Reply, StatusServer, page
 
 from sendfilectl.errors import Refused
@@ -172,7 +181,7 @@ def test_empty_list_is_a_failure() -> None:
 
 
 def test_server_that_is_down_is_given_up() -> None:
-    url = f"http://127.0.0.1:{unused_port()}"
+    url = f"http://127.0.0.1:{free_port()}"
     lines = "".join(f"/{i}\n" for i in range(5000))
     done = run("warm", "-", "--base", url, "--rate", "100000", "--json", input=lines)
     assert done.returncode == 1
@@ -211,7 +220,7 @@ def test_sigint_ends_with_the_summary() -> None:
     def reply(asked: Asked) -> Reply:
         if asked.target == "/5":
             waiting.set()
-            end.wait(60)
+            end.wait(120)
         return PAGE
 
     with (
@@ -223,9 +232,9 @@ def test_sigint_ends_with_the_summary() -> None:
         assert process.stdin is not None
         process.stdin.write("".join(f"/{i}\n" for i in range(20)))
         process.stdin.flush()
-        assert waiting.wait(60)
+        assert waiting.wait(120)
         process.send_signal(signal.SIGINT)
-        output, said = process.communicate(timeout=60)
+        output, said = process.communicate(timeout=TIMEOUT)
         end.set()
     assert process.returncode == 130
     assert said == "sendfilectl: interrupted: asked for 5 URLs (200: 5)\n"

@@ -496,6 +496,11 @@ ngx_http_sendfile_learn_say(ngx_http_sendfile_ctx_t *ctx, const char *reason)
         return;
     }
 
+    if (ctx->outcome.failure && ctx->failed_reason == NULL) {
+        ctx->failed_reason = ctx->outcome.reason;
+        ctx->failed_detail = ctx->outcome.detail;
+    }
+
     ctx->outcome.reason = "not learned";
     ctx->outcome.detail = reason;
 }

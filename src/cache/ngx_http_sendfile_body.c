@@ -23,6 +23,14 @@
 #define NGX_HTTP_SENDFILE_BODY_CTIME_AGE  100
 
 
+/* before the bytes of a file: what is printed once, not for each response */
+
+typedef struct {
+    ngx_http_sendfile_ident_t       ident;
+    ngx_http_sendfile_validators_t  validators;
+} ngx_http_sendfile_body_head_t;
+
+
 static ngx_uint_t ngx_http_sendfile_body_settled(
     ngx_http_sendfile_ident_t *ident);
 static void ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body,
@@ -38,29 +46,33 @@ ngx_int_t
 ngx_http_sendfile_body_get(ngx_http_sendfile_body_t *body, ngx_msec_t check,
     ngx_pool_t *pool)
 {
-    nsf_shard_value_t           v;
-    ngx_http_sendfile_ident_t  *ident;
+    nsf_shard_value_t               v;
+    ngx_http_sendfile_body_head_t  *head;
 
     ngx_http_sendfile_zone_hash(body->zone, &body->name);
 
-    ident = &body->ident;
     body->data = NULL;
 
     if (ngx_http_sendfile_zone_get(body->zone, &body->name, &v, pool)
         != NSF_SHARD_OK
-        || v.len < sizeof(ngx_http_sendfile_ident_t))
+        || v.len < sizeof(ngx_http_sendfile_body_head_t))
     {
         ngx_http_sendfile_body_looked(body, 0);
         return NGX_DECLINED;
     }
 
-    ngx_memcpy(ident, v.data, sizeof(ngx_http_sendfile_ident_t));
+    head = (ngx_http_sendfile_body_head_t *) v.data;
 
-    if (ident->size != v.len - sizeof(ngx_http_sendfile_ident_t)) {
+    if (head->ident.size != v.len - sizeof(ngx_http_sendfile_body_head_t)
+        || head->validators.date_len > NGX_HTTP_SENDFILE_DATE
+        || head->validators.etag_len > NGX_HTTP_SENDFILE_ETAG)
+    {
         return NGX_DECLINED;
     }
 
-    body->data = v.data + sizeof(ngx_http_sendfile_ident_t);
+    body->ident = head->ident;
+    body->validators = &head->validators;
+    body->data = (u_char *) (head + 1);
 
     if (v.generation >= body->moment.due
         && v.valid + check > ngx_current_msec)
@@ -94,7 +106,8 @@ ngx_http_sendfile_body_check(ngx_http_sendfile_body_t *body,
 
     /* the same bytes again: just the times are set */
 
-    ngx_http_sendfile_body_put(body, body->data - sizeof(ident));
+    ngx_http_sendfile_body_put(body, body->data
+                                     - sizeof(ngx_http_sendfile_body_head_t));
 
     return NGX_OK;
 }
@@ -104,11 +117,12 @@ ngx_int_t
 ngx_http_sendfile_body_read(ngx_http_sendfile_body_t *body, ngx_file_t *file,
     ngx_pool_t *pool)
 {
-    size_t                      size;
-    u_char                     *p;
-    ssize_t                     n;
-    ngx_file_info_t             fi;
-    ngx_http_sendfile_ident_t  *ident, after;
+    size_t                          size;
+    u_char                         *p;
+    ssize_t                         n;
+    ngx_file_info_t                 fi;
+    ngx_http_sendfile_ident_t      *ident, after;
+    ngx_http_sendfile_body_head_t  *head;
 
     ident = &body->ident;
 
@@ -120,14 +134,19 @@ ngx_http_sendfile_body_read(ngx_http_sendfile_body_t *body, ngx_file_t *file,
 
     size = ident->size;
 
-    p = ngx_palloc(pool, sizeof(ngx_http_sendfile_ident_t) + size);
-    if (p == NULL) {
+    head = ngx_palloc(pool, sizeof(ngx_http_sendfile_body_head_t) + size);
+    if (head == NULL) {
         return NGX_ERROR;
     }
 
-    ngx_memcpy(p, ident, sizeof(ngx_http_sendfile_ident_t));
+    ngx_memzero(head, sizeof(ngx_http_sendfile_body_head_t));
 
-    n = ngx_read_file(file, p + sizeof(ngx_http_sendfile_ident_t), size, 0);
+    head->ident = *ident;
+    ngx_http_sendfile_print_validators(&head->validators, ident->mtime, size);
+
+    p = (u_char *) (head + 1);
+
+    n = ngx_read_file(file, p, size, 0);
 
     if (n == NGX_ERROR) {
         return NGX_ERROR;
@@ -145,9 +164,10 @@ ngx_http_sendfile_body_read(ngx_http_sendfile_body_t *body, ngx_file_t *file,
         return NGX_DECLINED;
     }
 
-    ngx_http_sendfile_body_put(body, p);
+    ngx_http_sendfile_body_put(body, (u_char *) head);
 
-    body->data = p + sizeof(ngx_http_sendfile_ident_t);
+    body->validators = &head->validators;
+    body->data = p;
 
     return NGX_OK;
 }
@@ -188,7 +208,7 @@ ngx_http_sendfile_body_put(ngx_http_sendfile_body_t *body, u_char *data)
     ngx_memzero(&v, sizeof(nsf_shard_value_t));
 
     v.data = data;
-    v.len = sizeof(ngx_http_sendfile_ident_t) + body->ident.size;
+    v.len = sizeof(ngx_http_sendfile_body_head_t) + body->ident.size;
     v.valid = ngx_current_msec;
     v.generation = body->moment.now;
 

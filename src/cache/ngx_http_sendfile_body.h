@@ -14,6 +14,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_sendfile_ident.h"
+#include "ngx_http_sendfile_print.h"
 #include "ngx_http_sendfile_zone.h"
 
 
@@ -28,6 +29,7 @@ typedef struct {
     nsf_shard_key_t                 name;
     ngx_http_sendfile_ident_t       ident;
     u_char                         *data;
+    ngx_http_sendfile_validators_t *validators;
     ngx_http_sendfile_moment_t      moment;
 } ngx_http_sendfile_body_t;
 

@@ -70,11 +70,17 @@ static ngx_int_t ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
     ngx_http_sendfile_zone_head_t *head);
 static void ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
     ngx_http_sendfile_zone_t *zone);
+static ngx_uint_t ngx_http_sendfile_zone_named(ngx_str_t *name,
+    ngx_http_sendfile_zone_t *zone);
 static ngx_http_sendfile_zone_shard_t *ngx_http_sendfile_zone_shard(
     ngx_http_sendfile_zone_t *zone, nsf_shard_key_t *name);
 static ngx_int_t ngx_http_sendfile_zone_lock(
     ngx_http_sendfile_zone_shard_t *s);
 static void *ngx_http_sendfile_zone_alloc(void *ctx, size_t size);
+
+
+static ngx_str_t  ngx_http_sendfile_zone_prefix =
+    ngx_string("http_sendfile ");
 
 
 ngx_int_t
@@ -103,8 +109,8 @@ ngx_http_sendfile_zone_create(ngx_conf_t *cf, ngx_http_sendfile_zone_t *zone,
 
     /* the size is in the name: all shards are those of before, or none is */
 
-    len = sizeof("http_sendfile   ") + zone->name.len + NGX_SIZE_T_LEN
-          + NGX_INT_T_LEN;
+    len = ngx_http_sendfile_zone_prefix.len + zone->name.len
+          + sizeof("  ") - 1 + NGX_SIZE_T_LEN + NGX_INT_T_LEN;
 
     for (i = 0; i < zone->nshards; i++) {
 
@@ -114,8 +120,9 @@ ngx_http_sendfile_zone_create(ngx_conf_t *cf, ngx_http_sendfile_zone_t *zone,
         }
 
         name.data = p;
-        name.len = ngx_snprintf(p, len, "http_sendfile %V %uz %ui",
-                                &zone->name, zone->size, i)
+        name.len = ngx_snprintf(p, len, "%V%V %uz %ui",
+                                &ngx_http_sendfile_zone_prefix, &zone->name,
+                                zone->size, i)
                    - p;
 
         shm_zone = ngx_shared_memory_add(cf, &name,
@@ -160,7 +167,9 @@ ngx_http_sendfile_zone_max_value(ngx_http_sendfile_zone_t *zone)
 
 /*
  * In the master, or in "nginx -t".  "data" is the shard of the cycle before,
- * if its memory is taken over.
+ * if its memory is taken over: only if the tag is the same, which is an
+ * address in the very .so that made it.  A module of another file has other
+ * memory, while workers of before go on in theirs.
  */
 
 static ngx_int_t
@@ -261,7 +270,10 @@ ngx_http_sendfile_zone_seed(ngx_shm_zone_t *shm_zone,
 }
 
 
-/* says so if a zone of that name, but of another size, is given up */
+/*
+ * Says so if a zone of that name is given up: it is of another size, or of
+ * another module, whose data is not looked at.
+ */
 
 static void
 ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
@@ -280,27 +292,68 @@ ngx_http_sendfile_zone_notice(ngx_shm_zone_t *shm_zone,
 
         for (i = 0; i < part->nelts; i++) {
 
-            if (old[i].tag != shm_zone->tag
-                || old[i].init != ngx_http_sendfile_zone_init)
-            {
+            if (!ngx_http_sendfile_zone_named(&old[i].shm.name, zone)) {
                 continue;
+            }
+
+            if (old[i].tag != shm_zone->tag) {
+                ngx_log_error(NGX_LOG_NOTICE, shm_zone->shm.log, 0,
+                              "http_sendfile: cache zone \"%V\" starts "
+                              "empty: the module is another one",
+                              &zone->name);
+                return;
             }
 
             s = old[i].data;
 
-            if (s->zone->name.len == zone->name.len
-                && ngx_memcmp(s->zone->name.data, zone->name.data,
-                              zone->name.len)
-                   == 0)
-            {
-                ngx_log_error(NGX_LOG_NOTICE, shm_zone->shm.log, 0,
-                              "http_sendfile: cache zone \"%V\" starts "
-                              "empty: its size was %uz and is %uz",
-                              &zone->name, s->zone->size, zone->size);
-                return;
-            }
+            ngx_log_error(NGX_LOG_NOTICE, shm_zone->shm.log, 0,
+                          "http_sendfile: cache zone \"%V\" starts "
+                          "empty: its size was %uz and is %uz",
+                          &zone->name, s->zone->size, zone->size);
+            return;
         }
     }
+}
+
+
+/* is "name" that of a shard of such a zone, of whatever size? */
+
+static ngx_uint_t
+ngx_http_sendfile_zone_named(ngx_str_t *name, ngx_http_sendfile_zone_t *zone)
+{
+    u_char     *p, *last;
+    size_t      len;
+    ngx_uint_t  spaces;
+
+    len = ngx_http_sendfile_zone_prefix.len;
+
+    if (name->len <= len + zone->name.len
+        || ngx_memcmp(name->data, ngx_http_sendfile_zone_prefix.data, len) != 0
+        || ngx_memcmp(name->data + len, zone->name.data, zone->name.len) != 0)
+    {
+        return 0;
+    }
+
+    /* " SIZE SHARD", while the counters' name goes on with one number */
+
+    p = name->data + len + zone->name.len;
+    last = name->data + name->len;
+
+    if (*p != ' ') {
+        return 0;
+    }
+
+    for (spaces = 0; p < last; p++) {
+
+        if (*p == ' ') {
+            spaces++;
+
+        } else if (*p < '0' || *p > '9') {
+            return 0;
+        }
+    }
+
+    return spaces == 2;
 }
 
 

@@ -11,6 +11,7 @@
 
 
 #include "ngx_http_sendfile_ctx.h"
+#include "ngx_http_sendfile_print.h"
 
 
 /*
@@ -26,11 +27,24 @@ ngx_int_t ngx_http_sendfile_direct(ngx_http_request_t *r,
 
 
 /*
- * ETag and Last-Modified by r->headers_out's length and time of modification;
- * NGX_ERROR if there is no memory.
+ * ETag and Last-Modified: "v", which has to last as long as the request, or
+ * with NULL by r->headers_out's length and time of modification; NGX_ERROR if
+ * there is no memory.
  */
 
-ngx_int_t ngx_http_sendfile_set_validators(ngx_http_request_t *r);
+ngx_int_t ngx_http_sendfile_set_validators(ngx_http_request_t *r,
+    ngx_http_sendfile_validators_t *v);
+
+/*
+ * The same for Last-Modified alone, if it is to be sent and has not been
+ * printed: nginx prints it by a format, which costs four times as much.
+ */
+
+ngx_int_t ngx_http_sendfile_set_last_modified(ngx_http_request_t *r);
+
+/* its name: a line that both have added has this very pointer */
+
+extern ngx_str_t  ngx_http_sendfile_last_modified;
 
 
 /*

@@ -40,6 +40,9 @@ typedef struct {
     ngx_pool_cleanup_t         *cleanup;
     u_char                     *data;
 
+    /* NULL: they have not been printed */
+    ngx_http_sendfile_validators_t  *validators;
+
     /* when it was looked for */
     ngx_http_sendfile_moment_t  moment;
 
@@ -342,6 +345,7 @@ ngx_http_sendfile_direct_memory(ngx_http_sendfile_content_t *content,
     ngx_http_sendfile_body_t *body)
 {
     content->data = body->data;
+    content->validators = body->validators;
     content->size = body->ident.size;
     content->mtime = body->ident.mtime;
 }
@@ -657,7 +661,7 @@ ngx_http_sendfile_direct_headers(ngx_http_request_t *r,
     r->headers_out.content_length_n = content->size;
     r->headers_out.last_modified_time = content->mtime;
 
-    if (ngx_http_sendfile_set_validators(r) != NGX_OK) {
+    if (ngx_http_sendfile_set_validators(r, content->validators) != NGX_OK) {
         return NGX_ERROR;
     }
 

@@ -2,8 +2,7 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * ETag and Last-Modified of a file, the same bytes as nginx's own, which it
- * prints by a format for each response: a tenth of what a hit costs.
+ * ETag and Last-Modified of a file on the response.
  */
 
 
@@ -15,39 +14,36 @@
 #include "ngx_http_sendfile_compat.h"
 
 
-/* two numbers of 64 bits in hex with signs, a dash, two quotes */
-
-#define NGX_HTTP_SENDFILE_ETAG  (2 * 17 + 3)
-#define NGX_HTTP_SENDFILE_DATE  (sizeof("Sun, 06 Nov 1994 08:49:37 GMT") - 1)
-
-
-static ngx_int_t ngx_http_sendfile_set_etag(ngx_http_request_t *r);
-static ngx_int_t ngx_http_sendfile_set_last_modified(ngx_http_request_t *r);
+static ngx_int_t ngx_http_sendfile_set_date(ngx_http_request_t *r,
+    u_char *date, size_t len);
 static ngx_table_elt_t *ngx_http_sendfile_validator(ngx_http_request_t *r,
-    size_t len);
-static u_char *ngx_http_sendfile_hex(u_char *p, int64_t n);
-static u_char *ngx_http_sendfile_two_digits(u_char *p, ngx_uint_t n);
+    u_char *value, size_t len);
+
+
+ngx_str_t  ngx_http_sendfile_last_modified = ngx_string("Last-Modified");
 
 
 ngx_int_t
-ngx_http_sendfile_set_validators(ngx_http_request_t *r)
+ngx_http_sendfile_set_validators(ngx_http_request_t *r,
+    ngx_http_sendfile_validators_t *v)
 {
-    if (ngx_http_sendfile_set_last_modified(r) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    return ngx_http_sendfile_set_etag(r);
-}
-
-
-/* as ngx_http_set_etag() */
-
-static ngx_int_t
-ngx_http_sendfile_set_etag(ngx_http_request_t *r)
-{
-    u_char                    *p;
     ngx_table_elt_t           *h;
     ngx_http_core_loc_conf_t  *clcf;
+
+    if (v == NULL) {
+        v = ngx_pnalloc(r->pool, sizeof(ngx_http_sendfile_validators_t));
+        if (v == NULL) {
+            return NGX_ERROR;
+        }
+
+        ngx_http_sendfile_print_validators(v,
+                                           r->headers_out.last_modified_time,
+                                           r->headers_out.content_length_n);
+    }
+
+    if (ngx_http_sendfile_set_date(r, v->date, v->date_len) != NGX_OK) {
+        return NGX_ERROR;
+    }
 
     clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
 
@@ -55,23 +51,11 @@ ngx_http_sendfile_set_etag(ngx_http_request_t *r)
         return NGX_OK;
     }
 
-    h = ngx_http_sendfile_validator(r, NGX_HTTP_SENDFILE_ETAG);
+    h = ngx_http_sendfile_validator(r, v->etag + NGX_HTTP_SENDFILE_ETAG
+                                       - v->etag_len, v->etag_len);
     if (h == NULL) {
         return NGX_ERROR;
     }
-
-    /* from the last byte on */
-
-    p = h->value.data + NGX_HTTP_SENDFILE_ETAG;
-
-    *--p = '"';
-    p = ngx_http_sendfile_hex(p, r->headers_out.content_length_n);
-    *--p = '-';
-    p = ngx_http_sendfile_hex(p, r->headers_out.last_modified_time);
-    *--p = '"';
-
-    h->value.len -= p - h->value.data;
-    h->value.data = p;
 
     ngx_str_set(&h->key, "ETag");
 
@@ -81,45 +65,45 @@ ngx_http_sendfile_set_etag(ngx_http_request_t *r)
 }
 
 
-/* as ngx_http_time() */
-
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_set_last_modified(ngx_http_request_t *r)
 {
-    u_char           *p;
-    ngx_tm_t          tm;
-    ngx_table_elt_t  *h;
+    u_char  *p;
 
-    static const char  days[] = "Sun, Mon, Tue, Wed, Thu, Fri, Sat, ";
-    static const char  months[] =
-        " Jan  Feb  Mar  Apr  May  Jun  Jul  Aug  Sep  Oct  Nov  Dec ";
-
-    ngx_gmtime(r->headers_out.last_modified_time, &tm);
-
-    if (r->headers_out.last_modified_time == -1 || tm.ngx_tm_year > 9999) {
-        /* left to nginx */
+    if (r->headers_out.last_modified
+        || r->headers_out.last_modified_time == -1)
+    {
         return NGX_OK;
     }
 
-    h = ngx_http_sendfile_validator(r, NGX_HTTP_SENDFILE_DATE);
+    p = ngx_pnalloc(r->pool, NGX_HTTP_SENDFILE_DATE);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_sendfile_set_date(r, p,
+              ngx_http_sendfile_print_date(p,
+                                           r->headers_out.last_modified_time));
+}
+
+
+/* none: that is left to nginx */
+
+static ngx_int_t
+ngx_http_sendfile_set_date(ngx_http_request_t *r, u_char *date, size_t len)
+{
+    ngx_table_elt_t  *h;
+
+    if (len == 0) {
+        return NGX_OK;
+    }
+
+    h = ngx_http_sendfile_validator(r, date, len);
     if (h == NULL) {
         return NGX_ERROR;
     }
 
-    p = ngx_cpymem(h->value.data, &days[tm.ngx_tm_wday * 5], 5);
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_mday);
-    p = ngx_cpymem(p, &months[(tm.ngx_tm_mon - 1) * 5], 5);
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_year / 100);
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_year % 100);
-    *p++ = ' ';
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_hour);
-    *p++ = ':';
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_min);
-    *p++ = ':';
-    p = ngx_http_sendfile_two_digits(p, tm.ngx_tm_sec);
-    ngx_memcpy(p, " GMT", 4);
-
-    ngx_str_set(&h->key, "Last-Modified");
+    h->key = ngx_http_sendfile_last_modified;
 
     r->headers_out.last_modified = h;
 
@@ -127,18 +111,10 @@ ngx_http_sendfile_set_last_modified(ngx_http_request_t *r)
 }
 
 
-/* a header with a value of so many bytes, all of them still to be written */
-
 static ngx_table_elt_t *
-ngx_http_sendfile_validator(ngx_http_request_t *r, size_t len)
+ngx_http_sendfile_validator(ngx_http_request_t *r, u_char *value, size_t len)
 {
-    u_char           *p;
     ngx_table_elt_t  *h;
-
-    p = ngx_pnalloc(r->pool, len);
-    if (p == NULL) {
-        return NULL;
-    }
 
     h = ngx_list_push(&r->headers_out.headers);
     if (h == NULL) {
@@ -147,42 +123,8 @@ ngx_http_sendfile_validator(ngx_http_request_t *r, size_t len)
 
     h->hash = 1;
     ngx_http_sendfile_last_header(h);
-    h->value.data = p;
+    h->value.data = value;
     h->value.len = len;
 
     return h;
-}
-
-
-/* before "p"; returns where it begins */
-
-static u_char *
-ngx_http_sendfile_hex(u_char *p, int64_t n)
-{
-    uint64_t  rest;
-
-    static const u_char  hex[] = "0123456789abcdef";
-
-    rest = (n < 0) ? 0 - (uint64_t) n : (uint64_t) n;
-
-    do {
-        *--p = hex[rest & 0xf];
-        rest >>= 4;
-    } while (rest);
-
-    if (n < 0) {
-        *--p = '-';
-    }
-
-    return p;
-}
-
-
-static u_char *
-ngx_http_sendfile_two_digits(u_char *p, ngx_uint_t n)
-{
-    *p++ = (u_char) ('0' + n / 10);
-    *p++ = (u_char) ('0' + n % 10);
-
-    return p;
 }

@@ -60,17 +60,17 @@ typedef struct {
     ngx_http_sendfile_mrb_main_conf_t  *main;
     mrb_state                          *mrb;
 
-    /* of the script that runs; NULL: of none */
+    /* of the script that runs; NULL if none does */
     ngx_http_request_t                 *request;
     ngx_http_sendfile_script_t         *file;
     ngx_log_t                          *log;
 
-    /* bytes: what mruby has, what it had before the first script */
+    /* bytes: allocated, allocated before the first script, and the limit */
     size_t                              used;
     size_t                              base;
     size_t                              memory;
 
-    /* of the request's pool, on behalf of the script */
+    /* bytes of the request's pool that were allocated for the script */
     size_t                              pool_used;
 
     ngx_uint_t                          instructions;
@@ -82,7 +82,7 @@ typedef struct {
     mrb_value                           limit_error;
     mrb_value                           headers;
 
-    /* where memory ran out, which mruby itself does not know any more */
+    /* the backtrace of where memory ran out, which mruby does not keep */
     size_t                              trace_len;
     u_char                              trace[512];
 
@@ -91,9 +91,9 @@ typedef struct {
     ngx_uint_t                          slice;
 
     /*
-     * Milliseconds; and in nanoseconds, of the monotonic clock, when it was
-     * looked at and when to ask for the worker's own time, and how much of
-     * that is to be.
+     * The limit in milliseconds; and in nanoseconds: when the monotonic clock
+     * was read last, when the processor time is to be read next, and at which
+     * processor time the script ends.
      */
     ngx_msec_t                          time;
     uint64_t                            looked;
@@ -102,14 +102,14 @@ typedef struct {
 
     unsigned                            limited:1;
 
-    /* of any kind but memory: a limit has been reached; it is that of time */
+    /* a limit other than memory's was reached; it is that of time */
     unsigned                            hit:1;
     unsigned                            late:1;
 
-    /* the script is over, and its exception is asked for its message */
+    /* the script has ended, and the message of its exception is being made */
     unsigned                            asking:1;
 
-    /* memory: beyond the limit; even without garbage; far beyond it */
+    /* memory: above the limit; also without garbage; far above it */
     unsigned                            over:1;
     unsigned                            spent:1;
     unsigned                            exhausted:1;
@@ -117,7 +117,7 @@ typedef struct {
     unsigned                            refused:1;
     unsigned                            gc_disabled:1;
 
-    /* how garbage is collected, before the first script */
+    /* the settings of the garbage collector as the init scripts left them */
     unsigned                            gc_off:1;
     int                                 gc_interval;
     int                                 gc_step;
@@ -153,7 +153,7 @@ typedef struct {
 } ngx_http_sendfile_mrb_loc_conf_t;
 
 
-/* what scripts have said so far */
+/* the response to a request, as far as its scripts have made it */
 
 typedef struct {
     ngx_chain_t                        *out;
@@ -165,7 +165,7 @@ typedef struct {
 
     unsigned                            has_status:1;
 
-    /* a subrequest's list of headers is its parent's no more */
+    /* the list of headers is the subrequest's own, no longer its parent's */
     unsigned                            own_headers:1;
 } ngx_http_sendfile_mrb_ctx_t;
 

@@ -98,7 +98,7 @@ ngx_http_sendfile_mrb_init_file(mrb_state *mrb)
 }
 
 
-/* the Hash that record.headers has given away, to the target */
+/* puts the Hash that the script got from record.headers into the target */
 
 void
 ngx_http_sendfile_mrb_file_done(mrb_state *mrb)
@@ -162,7 +162,7 @@ ngx_http_sendfile_mrb_slice(mrb_state *mrb, const nsf_str_t *s)
 }
 
 
-/* the argument to a string of the target, nil to none */
+/* sets a string of the target to the argument, nil removes it */
 
 static mrb_value
 ngx_http_sendfile_mrb_slot(mrb_state *mrb, nsf_str_t *s)

@@ -153,7 +153,7 @@ ngx_http_sendfile_mrb_access_handler(ngx_http_request_t *r)
 
     } else {
 
-        /* or a body would be the connection's next request */
+        /* else the body would be taken for the connection's next request */
 
         rc = ngx_http_discard_request_body(r);
 

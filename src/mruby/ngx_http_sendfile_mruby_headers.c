@@ -15,7 +15,7 @@
 #include "ngx_http_sendfile_headers.h"
 
 
-/* a header that nginx itself looks at, and where it has it */
+/* a header that nginx knows, and its place in headers_out */
 
 typedef struct {
     ngx_str_t                           name;
@@ -113,7 +113,7 @@ static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_outs[] = {
 };
 
 
-/* and those of which it has every line */
+/* a header of which nginx knows each line */
 
 static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_lines[] = {
 
@@ -124,7 +124,7 @@ static ngx_http_sendfile_mrb_known_t  ngx_http_sendfile_mrb_lines[] = {
 };
 
 
-/* who ends a message is nginx's to say */
+/* where a message ends is said by nginx: no script sets these */
 
 static ngx_str_t  ngx_http_sendfile_mrb_framing[] = {
     ngx_string("Content-Length"),
@@ -256,7 +256,7 @@ ngx_http_sendfile_mrb_assign(mrb_state *mrb, ngx_http_sendfile_mrb_set_pt drop,
 }
 
 
-/* neither a line break nor a name that ends a message elsewhere */
+/* raises for a line break, and for a header that says where a message ends */
 
 static void
 ngx_http_sendfile_mrb_check(mrb_state *mrb, ngx_str_t *name, ngx_str_t *value)

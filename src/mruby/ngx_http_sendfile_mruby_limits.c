@@ -97,10 +97,10 @@ static mrb_sym  ngx_http_sendfile_mrb_max_symbols =
 
 
 /*
- * Beyond the limit the next instruction collects garbage, and ends the script
- * if that does not help.  An allocation that is far beyond it fails at once:
- * mruby would collect in the middle of whatever it is doing, for which much of
- * it is not made, and asks once more; so it may not.
+ * Above the limit the next instruction collects garbage, and ends the script
+ * if that does not help.  An allocation that is far above it fails at once.
+ * mruby collects garbage then, and tries again; but many of its methods do not
+ * expect a collection, so that it is switched off until mruby has tried.
  */
 
 void *
@@ -173,7 +173,7 @@ ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm, size_t used,
         return 0;
     }
 
-    /* asked twice, with the garbage collector switched off in between */
+    /* mruby tries twice, in between with the garbage collector switched off */
 
     if (!vm->refused) {
         vm->refused = 1;
@@ -211,7 +211,7 @@ ngx_http_sendfile_mrb_refuse(ngx_http_sendfile_mrb_vm_t *vm, size_t used,
         return 0;
     }
 
-    /* asked twice, with garbage collected in between */
+    /* mruby tries twice, and has collected garbage in between */
 
     if (!vm->refused) {
         vm->refused = 1;

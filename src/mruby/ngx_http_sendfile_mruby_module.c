@@ -19,14 +19,14 @@
 #define NGX_HTTP_SENDFILE_MRB_MAX_TIME     (60 * 60 * 1000)
 
 
-/* the first field of ngx_http_rewrite_module's, which has no header */
+/* how ngx_http_rewrite_loc_conf_t begins, which is in no header file */
 
 typedef struct {
     ngx_array_t                        *codes;
 } ngx_http_sendfile_mrb_rewrite_conf_t;
 
 
-/* of mruby_set, among the codes of "set" and "if" */
+/* the code of mruby_set, among those of "set" and "if" */
 
 typedef struct {
     ngx_http_script_code_pt             code;
@@ -82,7 +82,7 @@ static uintptr_t  ngx_http_sendfile_mrb_exit_code = (uintptr_t) NULL;
 #define NGX_HTTP_SENDFILE_MRB_ANY_CONF                                        \
     (NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF)
 
-/* a directive's post: whether the script stands in the configuration */
+/* the post of a directive: its argument is a file, or the script itself */
 
 #define NGX_HTTP_SENDFILE_MRB_FILE  NULL
 #define NGX_HTTP_SENDFILE_MRB_CODE  &ngx_http_sendfile_mrb_code
@@ -329,7 +329,8 @@ ngx_http_sendfile_mrb_set_file(ngx_conf_t *cf,
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "ngx_http_sendfile_module.so and "
                       "ngx_http_sendfile_mruby_module.so are of "
-                      "different versions: install both anew");
+                      "different versions: install both anew "
+                      "and restart nginx");
         return NGX_ERROR;
     }
 
@@ -392,7 +393,7 @@ ngx_http_sendfile_mrb_merge_loc_conf(ngx_conf_t *cf, void *parent, void *child)
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    /* "if" and "limit_except" are their location, which has the handler */
+    /* "if" and "limit_except" have the handler of the location around them */
 
     if (conf->content == NULL && clcf->noname) {
         conf->content = prev->content;
@@ -778,7 +779,7 @@ ngx_http_sendfile_mrb_conf_time(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-/* in the rewrite phase, where "set" would stand */
+/* runs in the rewrite phase, in the order of "set" and "if" */
 
 static void
 ngx_http_sendfile_mrb_set(ngx_http_script_engine_t *e)
@@ -819,7 +820,7 @@ ngx_http_sendfile_mrb_set(ngx_http_script_engine_t *e)
 }
 
 
-/* where no mruby_set has run */
+/* the value where no mruby_set has run: none */
 
 static ngx_int_t
 ngx_http_sendfile_mrb_set_value(ngx_http_request_t *r,

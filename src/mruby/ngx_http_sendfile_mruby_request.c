@@ -174,7 +174,7 @@ ngx_http_sendfile_mrb_args(mrb_state *mrb, mrb_value self)
 }
 
 
-/* they may become a line of a request to an upstream */
+/* arguments may become part of the request line to an upstream */
 
 void
 ngx_http_sendfile_mrb_check_args(mrb_state *mrb, u_char *args, size_t len)

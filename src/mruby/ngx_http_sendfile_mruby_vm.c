@@ -90,7 +90,7 @@ ngx_http_sendfile_mrb_open(ngx_http_sendfile_mrb_main_conf_t *mmcf,
     vm->base = vm->used;
     vm->symbols = vm->mrb->symidx;
 
-    /* an init script has no limits but this, and may have rescued it */
+    /* only its depth limits an init script, which may have rescued that */
 
     vm->hit = 0;
     ngx_http_sendfile_mrb_forget_depth(vm->mrb);
@@ -198,7 +198,7 @@ ngx_http_sendfile_mrb_allocate(mrb_state *mrb, mrb_value self)
         mrb_basic_ptr(s)->c = c;
         return s;
 
-    /* their methods know an object that is not initialized, or are well */
+    /* their methods refuse an object that is not initialized, or do well */
 
     case MRB_TT_OBJECT:
     case MRB_TT_ARRAY:
@@ -220,7 +220,7 @@ ngx_http_sendfile_mrb_allocate(mrb_state *mrb, mrb_value self)
 }
 
 
-/* what runs once in a VM, without a request and without limits */
+/* runs a script once in a VM, without a request and without limits */
 
 static void
 ngx_http_sendfile_mrb_start(ngx_http_sendfile_mrb_vm_t *vm,
@@ -286,7 +286,7 @@ ngx_http_sendfile_mrb_load(ngx_http_sendfile_mrb_vm_t *vm,
         ngx_log_error(NGX_LOG_ERR, vm->log, 0,
                       "mruby: \"%V\" cannot be loaded", &script->name);
 
-        /* of a watched file: to be read again */
+        /* a watched file is read again */
         script->uniq = 0;
 
         return NGX_ERROR;
@@ -501,9 +501,8 @@ ngx_http_sendfile_mrb_call(mrb_state *mrb, void *data)
 
 
 /*
- * A script that was ended in the middle of whatever it did may have left what
- * it filled memory with in a global variable, and mruby in no good state:
- * better a new VM.
+ * A script that a limit has ended may have left a global variable that fills
+ * the memory, or mruby in no good state: then there is a new VM.
  */
 
 static void
@@ -575,7 +574,7 @@ ngx_http_sendfile_mrb_preallocated(mrb_state *mrb, mrb_value exc)
 }
 
 
-/* a script that has rescued it has not been ended by it */
+/* 1 if calls were nested too deep, also if the script has rescued that */
 
 static ngx_uint_t
 ngx_http_sendfile_mrb_too_deep(mrb_state *mrb)

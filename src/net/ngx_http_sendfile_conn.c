@@ -25,7 +25,7 @@
 #define NGX_HTTP_SENDFILE_CONN_OUT  16384
 #define NGX_HTTP_SENDFILE_CONN_IN   (NSF_MAX_VALUE + 4096)
 
-/* as many operations at a time */
+/* the operations that one connection has at a time, at most */
 
 #define NGX_HTTP_SENDFILE_CONN_OPS  4096
 
@@ -115,12 +115,12 @@ ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op)
     conn = op->ctx;
 
     if (conn == NULL) {
-        /* being failed */
+        /* its connection is closed, and done() is about to be called */
         return NGX_AGAIN;
     }
 
     if (op->tag) {
-        /* on the wire: the answer has to be read */
+        /* it was sent: the reply to it has to be read */
         return NGX_AGAIN;
     }
 
@@ -133,7 +133,7 @@ ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op)
 }
 
 
-/* every operation ends with "rc" */
+/* closes the socket; every operation ends with "rc", "reason" and "err" */
 
 static void
 ngx_http_sendfile_conn_close(ngx_http_sendfile_conn_t *conn, ngx_int_t rc,
@@ -182,7 +182,7 @@ ngx_http_sendfile_conn_drop(ngx_http_sendfile_conn_t *conn)
 
     ngx_http_sendfile_conn_reset(conn);
 
-    /* those that somebody waits for end with their requests */
+    /* done() frees a cancelled operation; any other ends with its request */
 
     while (!ngx_queue_empty(&conn->sent)) {
         q = ngx_queue_head(&conn->sent);
@@ -428,7 +428,7 @@ ngx_http_sendfile_conn_read_handler(ngx_event_t *rev)
     conn = c->data;
 
     if (c->close && conn->nops == 0) {
-        /* nginx wants its idle connections back */
+        /* nginx has run out of connections, or the worker exits */
         ngx_http_sendfile_conn_close(conn, NGX_ERROR, "closed", 0);
         return;
     }
@@ -485,7 +485,7 @@ ngx_http_sendfile_conn_read(ngx_http_sendfile_conn_t *conn)
             return;
         }
 
-        /* what is left is the beginning of an answer */
+        /* what is left is the beginning of a reply */
 
         if (b->pos == b->last) {
             b->pos = b->start;
@@ -525,7 +525,7 @@ ngx_http_sendfile_conn_flush_handler(ngx_event_t *ev)
 }
 
 
-/* as much as the socket takes; the rest when it takes more */
+/* sends as much as the socket takes, and the rest when it takes more */
 
 static void
 ngx_http_sendfile_conn_write(ngx_http_sendfile_conn_t *conn)
@@ -581,8 +581,8 @@ ngx_http_sendfile_conn_write(ngx_http_sendfile_conn_t *conn)
 
 
 /*
- * The next moment at which the server may have been silent for too long, or
- * an operation be overdue.
+ * Sets the timer to the next moment at which the server may have been silent
+ * for too long, or an operation be overdue.
  */
 
 static void
@@ -618,11 +618,11 @@ ngx_http_sendfile_conn_watch(ngx_http_sendfile_conn_t *conn)
 
 
 /*
- * The server has its own time for an answer, the longest of all deadlines: one
- * that is over before is its lookup's affair.  What has had no answer by then
- * is a failure of the server's, whether or not somebody waits for it.  And if
- * no byte at all has come, the server hangs, and everybody else on this
- * connection would wait in vain.
+ * A server's time for a reply is the longest deadline of its lookups; a
+ * shorter one ends its own lookup only.  An operation without a reply by then
+ * is a failure of the server's, whether or not a request still waits for it.
+ * If no byte at all has come, the server hangs: the connection is closed, and
+ * all of its operations time out.
  */
 
 static void
@@ -655,7 +655,7 @@ ngx_http_sendfile_conn_silence_handler(ngx_event_t *ev)
 }
 
 
-/* how many that are on the wire have become so old; each is counted once */
+/* counts the operations that were sent and are "age" or older, each once */
 
 static ngx_uint_t
 ngx_http_sendfile_conn_overdue(ngx_http_sendfile_conn_t *conn, ngx_msec_t age)
@@ -686,7 +686,10 @@ ngx_http_sendfile_conn_overdue(ngx_http_sendfile_conn_t *conn, ngx_msec_t age)
 }
 
 
-/* after operations have gone: if it was the last one, nothing is under way */
+/*
+ * After operations have ended: a connection without any is idle, or closed
+ * when the worker exits.
+ */
 
 static void
 ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
@@ -709,7 +712,7 @@ ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
     }
 
     if (c) {
-        /* a server that restarts now does no harm */
+        /* no lookup fails if the server closes it now */
         c->idle = 1;
         c->log_error = NGX_ERROR_INFO;
         ngx_http_sendfile_conn_reusable(c, 1);
@@ -718,8 +721,9 @@ ngx_http_sendfile_conn_idle(ngx_http_sendfile_conn_t *conn)
 
 
 /*
- * Whether nginx may close the connection when it runs out of them.  It counts
- * all that it may as clients that wait, which this is not.
+ * Whether nginx may close the connection when it runs out of them. nginx
+ * counts each that it may close among the waiting clients of stub_status; this
+ * one is no client, and is taken off that count.
  */
 
 static void

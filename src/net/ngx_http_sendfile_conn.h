@@ -25,21 +25,20 @@ typedef struct ngx_http_sendfile_conn_s  ngx_http_sendfile_conn_t;
 
 typedef struct {
 
-    /* of conn->codec_state, which is zero on each new connection */
+    /* bytes of conn->codec_state, which are zeroed for each new connection */
     size_t                          size;
 
     /*
-     * Takes operations off conn->queue, writes requests for them between
-     * "p" and "last", sets their "tag", 0 being for what is not on the wire,
-     * and moves them to conn->sent; returns the new "p".  As many as there is
-     * room for.
+     * Takes operations off conn->queue, as many as there is room for, writes
+     * requests for them between "p" and "last", sets their "tag", which is 0
+     * of what was not sent, and moves them to conn->sent; returns the new "p".
      */
     u_char                       *(*compose)(ngx_http_sendfile_conn_t *conn,
                                              u_char *p, u_char *last);
 
     /*
-     * Reads conn->in from "pos" and ends the operations of conn->sent that
-     * are answered.  NGX_ERROR: the connection is of no use any more,
+     * Reads conn->in from "pos" and ends the operations of conn->sent whose
+     * replies are there.  NGX_ERROR: the connection is of no use any more,
      * conn->reason says why.
      */
     ngx_int_t                     (*receive)(ngx_http_sendfile_conn_t *conn);
@@ -62,7 +61,7 @@ struct ngx_http_sendfile_conn_s {
     ngx_peer_connection_t            peer;
     ngx_resolver_ctx_t              *resolving;
 
-    /* operations: not yet on the wire, and waiting for their answers */
+    /* operations: not sent yet, and waiting for their replies */
     ngx_queue_t                      queue;
     ngx_queue_t                      sent;
     ngx_uint_t                       nops;
@@ -75,14 +74,14 @@ struct ngx_http_sendfile_conn_s {
     /* writes at the end of the event loop's turn */
     ngx_event_t                      flush;
 
-    /* notices a server that has gone silent */
+    /* finds a server that is silent since "heard" */
     ngx_event_t                      silence;
     ngx_msec_t                       heard;
 
     const char                      *reason;
     ngx_err_t                        err;
 
-    /* of a name that was resolved while the connection was started */
+    /* what came of a name that was resolved within ngx_resolve_name() */
     ngx_int_t                        start_rc;
 
     unsigned                         starting:1;
@@ -99,12 +98,12 @@ struct ngx_http_sendfile_conn_s {
 ngx_int_t ngx_http_sendfile_conn_add(ngx_http_sendfile_conn_t *conn,
     ngx_http_sendfile_op_t *op);
 
-/* for the codec: one of conn->sent is answered, op->value is its answer */
+/* for the codec: ends one of conn->sent; with NGX_OK op->value is the value */
 
 void ngx_http_sendfile_conn_done(ngx_http_sendfile_conn_t *conn,
     ngx_http_sendfile_op_t *op, ngx_int_t rc);
 
-/* as the cancel() of a store */
+/* as cancel() of ngx_http_sendfile_store_type_t */
 
 ngx_int_t ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op);
 
@@ -116,7 +115,7 @@ ngx_int_t ngx_http_sendfile_conn_cancel(ngx_http_sendfile_op_t *op);
 void ngx_http_sendfile_conn_resolver(ngx_resolver_t *resolver,
     ngx_msec_t timeout);
 
-/* the end of the process: nobody is told anything any more */
+/* the end of the process: no request is told of its lookup any more */
 
 void ngx_http_sendfile_conn_drop(ngx_http_sendfile_conn_t *conn);
 
@@ -124,8 +123,9 @@ void ngx_http_sendfile_conn_drop(ngx_http_sendfile_conn_t *conn);
 /* -- between the files of a connection */
 
 /*
- * Begins to connect, to the next address.  NGX_OK: under way, or done;
- * NGX_DECLINED: the server's fault, NGX_ERROR: not; conn->reason says what.
+ * Begins to connect, to the next address.  NGX_OK: connecting, or connected;
+ * NGX_DECLINED: the server's fault, NGX_ERROR: ours; conn->reason says what
+ * failed.
  */
 
 ngx_int_t ngx_http_sendfile_conn_connect(ngx_http_sendfile_conn_t *conn);

@@ -24,22 +24,22 @@ static ngx_int_t ngx_http_sendfile_connect_to(ngx_http_sendfile_conn_t *conn,
     struct sockaddr *sockaddr, socklen_t socklen);
 
 
-static ngx_resolver_t  *ngx_http_sendfile_connect_names;
-static ngx_msec_t       ngx_http_sendfile_connect_names_timeout;
+static ngx_resolver_t  *ngx_http_sendfile_resolver;
+static ngx_msec_t       ngx_http_sendfile_resolver_timeout;
 
 
 void
 ngx_http_sendfile_conn_resolver(ngx_resolver_t *resolver, ngx_msec_t timeout)
 {
-    ngx_http_sendfile_connect_names = resolver;
-    ngx_http_sendfile_connect_names_timeout = timeout;
+    ngx_http_sendfile_resolver = resolver;
+    ngx_http_sendfile_resolver_timeout = timeout;
 }
 
 
 ngx_int_t
 ngx_http_sendfile_conn_connect(ngx_http_sendfile_conn_t *conn)
 {
-    if (conn->server->resolve && ngx_http_sendfile_connect_names) {
+    if (conn->server->resolve && ngx_http_sendfile_resolver) {
         return ngx_http_sendfile_connect_resolve(conn);
     }
 
@@ -55,7 +55,7 @@ ngx_http_sendfile_connect_resolve(ngx_http_sendfile_conn_t *conn)
     ngx_memzero(&temp, sizeof(ngx_resolver_ctx_t));
     temp.name = conn->server->host;
 
-    ctx = ngx_resolve_start(ngx_http_sendfile_connect_names, &temp);
+    ctx = ngx_resolve_start(ngx_http_sendfile_resolver, &temp);
 
     if (ctx == NULL) {
         conn->reason = NSF_ERR_MEMORY;
@@ -73,7 +73,7 @@ ngx_http_sendfile_connect_resolve(ngx_http_sendfile_conn_t *conn)
 
     /* a name server that is silent must not take the server away */
 
-    ctx->timeout = ngx_min(ngx_http_sendfile_connect_names_timeout,
+    ctx->timeout = ngx_min(ngx_http_sendfile_resolver_timeout,
                            conn->server->connect_timeout);
     ctx->cancelable = 1;
 
@@ -82,7 +82,7 @@ ngx_http_sendfile_connect_resolve(ngx_http_sendfile_conn_t *conn)
     conn->state = NGX_HTTP_SENDFILE_CONN_RESOLVING;
 
     if (ngx_resolve_name(ctx) != NGX_OK) {
-        /* has freed the context */
+        /* it has freed "ctx" */
         conn->resolving = NULL;
         conn->reason = "cannot resolve";
         conn->err = 0;

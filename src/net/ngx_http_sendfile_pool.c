@@ -239,7 +239,7 @@ ngx_http_sendfile_pool_get(ngx_http_sendfile_pool_t *pool,
         return conn;
     }
 
-    /* the one with the least to do, the next one of equals */
+    /* the one with the fewest operations, taking turns among equals */
 
     best = &conn[pool->next++ % pool->connections];
 
@@ -282,7 +282,7 @@ ngx_http_sendfile_pool_server(ngx_http_sendfile_pool_t *pool,
                                pool->npoints, hash);
 
         if (i == 0) {
-            /* of a lookup that no server stands in for */
+            /* it counts for the server of the key, if no other stands in */
             op->counters = pool->servers[server].counters;
         }
         op->server = &pool->servers[server].name;

@@ -31,8 +31,8 @@ typedef struct {
     ngx_msec_t                       connect_timeout;
 
     /*
-     * The time that it has for an answer, whatever the deadlines of those who
-     * wait for it; set when a worker starts.
+     * The time that it has for a reply, the longest deadline of all its
+     * lookups; set when a worker starts.
      */
     ngx_msec_t                       timeout;
 
@@ -61,17 +61,18 @@ ngx_int_t ngx_http_sendfile_server_create(ngx_conf_t *cf,
     ngx_http_sendfile_server_conf_t *conf, in_port_t port);
 
 /*
- * Whether lookups may go there.  A server that is down lets one through when
- * its time is over, and if nothing comes of that one, another later.
+ * Whether a lookup may go there.  A server that is down gets one, the probe,
+ * when fail_timeout is over, and another fail_timeout later if the probe had
+ * no end.
  */
 
 ngx_uint_t ngx_http_sendfile_server_up(ngx_http_sendfile_server_t *server);
 
-/* it has answered */
+/* it has replied: it is up */
 
 void ngx_http_sendfile_server_ok(ngx_http_sendfile_server_t *server);
 
-/* it has failed, "n" times over */
+/* "n" operations have failed */
 
 void ngx_http_sendfile_server_fail(ngx_http_sendfile_server_t *server,
     ngx_uint_t n, ngx_log_t *log);

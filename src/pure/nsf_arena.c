@@ -57,7 +57,7 @@ nsf_arena_fits(const nsf_arena_t *a, uint32_t size, uint32_t spare)
 
     if (s->head >= s->tail && s->used != a->last - a->first) {
 
-        /* free at both ends of the memory */
+        /* the room is in two pieces, at both ends of the memory */
 
         need += nsf_arena_pad(a, size);
 

@@ -65,7 +65,7 @@ typedef struct {
 
 void nsf_arena_reset(const nsf_arena_t *a);
 
-/* whether the state can be: everything below relies on it */
+/* 1 if the state is consistent, on which all functions below rely */
 
 int nsf_arena_sane(const nsf_arena_t *a);
 

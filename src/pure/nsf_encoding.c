@@ -67,7 +67,7 @@ nsf_encoding(const nsf_encoding_t *e)
 }
 
 
-/* "q=0.5"; what is no weight is none: 0 */
+/* "q=0.5", in thousandths; 0 if it is no weight */
 
 static unsigned
 nsf_encoding_weight(const nsf_str_t *s)

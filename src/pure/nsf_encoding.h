@@ -26,8 +26,9 @@ void nsf_encoding_line(nsf_encoding_t *e, const nsf_str_t *value);
 
 
 /*
- * "br" for who takes it, and not gzip rather than it; else "gzip" for who
- * takes that; else nothing.  "*" is nothing, too: no client depends on it.
+ * Returns "br" if the client accepts it and does not prefer gzip, else "gzip"
+ * if it accepts that, else "".  "*" names none of them: no client depends on
+ * it.
  */
 
 const char *nsf_encoding(const nsf_encoding_t *e);

@@ -12,7 +12,7 @@
 #include "nsf.h"
 
 
-/* in full, up to one without data; beside these "Access-Control-" and more */
+/* whole names, ended by one without data; "Access-Control-" begins others */
 
 extern const nsf_str_t  nsf_header_names[];
 

@@ -33,7 +33,7 @@ nsf_inflate_is_zlib(const unsigned char *p, size_t len)
         return 0;
     }
 
-    /* the check, and no dictionary */
+    /* the check bits are right, and no preset dictionary is needed */
 
     return ((unsigned) p[0] << 8 | p[1]) % 31 == 0 && !(p[1] & 0x20);
 }
@@ -79,8 +79,8 @@ nsf_inflate(nsf_str_t *out, const unsigned char *p, size_t len,
 
 
 /*
- * The first pass counts, through a small buffer; it is the only one if all
- * fits there, as all but long JSON does.
+ * The first pass counts the bytes, through a small buffer.  There is a second
+ * one only if they did not fit there, which those of long JSON do not.
  */
 
 static const char *

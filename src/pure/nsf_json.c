@@ -225,7 +225,7 @@ nsf_json_name(nsf_target_t *t, const json_t *value, nsf_pool_t *pool)
 }
 
 
-/* called when the name is known */
+/* comes after nsf_json_name(): a name without a disposition means inline */
 
 static const char *
 nsf_json_disposition(nsf_target_t *t, const json_t *value)

@@ -4,6 +4,7 @@
 
 
 #include "nsf_key.h"
+#include "nsf_plain.h"
 
 
 const char *
@@ -19,7 +20,7 @@ nsf_key_check(const unsigned char *key, size_t len)
         return "key too long";
     }
 
-    for (i = 0; i < len; i++) {
+    for (i = nsf_plain(key, len, ' ' + 1); i < len; i++) {
 
         if (key[i] == ' ') {
             return "space in key";
@@ -40,18 +41,11 @@ nsf_id_from_uri(const unsigned char *uri, size_t len,
 {
     size_t  i;
 
-    for (i = len; i > 0 && uri[i - 1] != '/'; i--) {
-
-        if (uri[i - 1] < '0' || uri[i - 1] > '9') {
-            return 0;
-        }
-
-        if (len - i == NSF_MAX_ID) {
-            return 0;
-        }
+    for (i = len; i > 0 && uri[i - 1] >= '0' && uri[i - 1] <= '9'; i--) {
+        /* void */
     }
 
-    if (i == len) {
+    if (i == len || len - i > NSF_MAX_ID || (i > 0 && uri[i - 1] != '/')) {
         return 0;
     }
 

@@ -57,7 +57,7 @@ nsf_lifetime_cache_control(nsf_lifetime_t *l, const nsf_str_t *value)
             end = nsf_lifetime_value_end(value, i);
 
             if (end > value->len) {
-                /* whatever stands behind a quote that does not end */
+                /* a quote that does not end may hide any directive */
                 l->no_store = 1;
                 return;
             }
@@ -85,7 +85,7 @@ nsf_lifetime_name_end(const nsf_str_t *s, size_t i)
 }
 
 
-/* a comma, but not one within quotes; behind the end if these do not end */
+/* the next comma outside of quotes; behind the end if these do not end */
 
 static size_t
 nsf_lifetime_value_end(const nsf_str_t *s, size_t i)
@@ -173,7 +173,7 @@ nsf_lifetime_accel(nsf_lifetime_t *l, const nsf_str_t *value, int64_t now)
         return;
     }
 
-    /* a point in time is larger than any lifetime */
+    /* NSF_LIFETIME_MAX is no limit for a point in time */
 
     seconds = 0;
 
@@ -395,7 +395,7 @@ nsf_lifetime(const nsf_lifetime_t *l, int64_t *seconds)
 
     } else if (l->expires != NSF_LIFETIME_NONE) {
 
-        /* less Date, and not less the time now */
+        /* Expires less Date; both are kept as distances from the time now */
 
         *seconds = l->expires ? l->expires + l->apparent : 0;
 

@@ -43,7 +43,7 @@ typedef struct {
     unsigned              set_cookie:1;
     unsigned              varies:1;
 
-    /* must-revalidate, proxy-revalidate, s-maxage: no day longer */
+    /* must-revalidate, proxy-revalidate, s-maxage: never used stale */
     unsigned              revalidate:1;
 
     /* of the request: it had Authorization, seconds that the answer took */

@@ -406,8 +406,8 @@ nsf_marshal_skip(nsf_marshal_t *m)
 
 
 /*
- * Linear in the number of bytes: each value has one at least, and no more
- * values are believed in than there are bytes.
+ * Linear in the number of bytes: each value takes one at least, and a count of
+ * values that is larger than the number of bytes left is an error.
  */
 
 static const char *
@@ -480,7 +480,7 @@ nsf_marshal_value(nsf_marshal_t *m, unsigned depth)
             return err;
         }
 
-        /* of a Hash, pairs, and of one with a default, that behind them */
+        /* a Hash has pairs, and behind them its default if it has one */
 
         if (type != '[') {
             n = 2 * n + (type == '}');
@@ -610,7 +610,7 @@ nsf_marshal_long(nsf_marshal_t *m, int64_t *n)
 }
 
 
-/* of bytes, of elements of a byte or more */
+/* a count of bytes, or of elements, which take a byte or more each */
 
 static const char *
 nsf_marshal_count(nsf_marshal_t *m, size_t *n)

@@ -7,6 +7,7 @@
 
 #include "nsf_key.h"
 #include "nsf_memcached.h"
+#include "nsf_plain.h"
 
 
 #define NSF_MC_MAX_LOGGED  64
@@ -82,7 +83,7 @@ nsf_mc_parse(const unsigned char *p, const unsigned char *last,
 
     if (rc == NSF_MC_AGAIN && len == have) {
 
-        /* garbage without an end of line is not waited for */
+        /* what cannot become a good line is bad before its end has come */
 
         if (!nsf_mc_is_known(p, len)) {
             return nsf_mc_bad(p, last, reply);
@@ -133,7 +134,9 @@ nsf_mc_line(const unsigned char *p, const unsigned char *last, size_t *len)
 
     have = (size_t) (last - p);
 
-    for (i = 0; i < have && p[i] >= 0x20 && p[i] != 0x7f; i++) {
+    i = nsf_plain(p, (have < NSF_MC_MAX_LINE) ? have : NSF_MC_MAX_LINE, 0x20);
+
+    for ( /* void */ ; i < have && p[i] >= 0x20 && p[i] != 0x7f; i++) {
 
         if (i == NSF_MC_MAX_LINE) {
             return NSF_MC_BAD;

@@ -1,7 +1,7 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * The answer to memcached's classic "get k1 k2 ...": some VALUEs, then END;
+ * The reply to memcached's classic "get k1 k2 ...": some VALUEs, then END;
  * or, instead of them or amid them, a line that reports an error.
  */
 

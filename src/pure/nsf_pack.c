@@ -265,7 +265,7 @@ nsf_unpack(nsf_target_t *t, const unsigned char *data, size_t len,
 }
 
 
-/* what comes last */
+/* the path, behind which there is nothing */
 
 static const char *
 nsf_unpack_path(nsf_target_t *t, nsf_pack_in_t *in)
@@ -288,7 +288,7 @@ nsf_unpack_path(nsf_target_t *t, nsf_pack_in_t *in)
 }
 
 
-/* all but the path */
+/* what precedes the path */
 
 static const char *
 nsf_unpack_fields(nsf_target_t *t, nsf_pack_in_t *in, unsigned flags,
@@ -439,7 +439,7 @@ nsf_unpack_time(int64_t *sec, nsf_pack_in_t *in)
 }
 
 
-/* a string that would not be there if it were empty */
+/* a string that is left out if it is empty */
 
 static const char *
 nsf_unpack_text(nsf_str_t *s, nsf_pack_in_t *in)

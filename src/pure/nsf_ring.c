@@ -155,7 +155,10 @@ nsf_ring_build(nsf_ring_e kind, const nsf_server_t *servers, size_t n,
 }
 
 
-/* what the number of a point is appended to */
+/*
+ * Writes the text that the number of a point is appended to; returns its
+ * length.
+ */
 
 static size_t
 nsf_ring_name(nsf_ring_e kind, const nsf_server_t *server, unsigned char *buf)
@@ -191,7 +194,7 @@ nsf_ring_name(nsf_ring_e kind, const nsf_server_t *server, unsigned char *buf)
         return (size_t) (p - buf);
     }
 
-    /* here the port of a unix socket is 0, and said */
+    /* libmemcached appends the port of a unix socket, too, which is 0 */
 
     if (server->port != NSF_RING_PORT) {
         *p++ = ':';

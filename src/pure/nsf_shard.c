@@ -23,7 +23,10 @@
 #define NSF_SHARD_NEGATIVE      16
 #define NSF_SHARD_NEGATIVE_MIN  8192
 
-/* pauses of a reader at most; a copy in vain costs one for so many bytes */
+/*
+ * A reader pauses so often at most.  A copy that was in vain counts as a pause
+ * for each so many bytes of it.
+ */
 
 #define NSF_SHARD_PAUSES      100
 #define NSF_SHARD_PAUSE_COPY  2048

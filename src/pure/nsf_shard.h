@@ -150,7 +150,7 @@ const char *nsf_shard_attach(nsf_shard_t *sh, void *mem, size_t size);
 /*
  * Without a lock.  NSF_SHARD_OK: "v" holds a copy, its data from the pool (of
  * which more than "len" bytes may have been taken).  With "pool" NULL the
- * data is not copied, v->data is NULL.  With any other answer the caller has
+ * data is not copied, v->data is NULL.  With any other result the caller has
  * no entry, "v" is as it was.  "now" is compared with the limit only.
  */
 

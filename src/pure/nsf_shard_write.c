@@ -67,7 +67,7 @@ nsf_shard_put(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t now,
 
     if (nsf_shard_need(sh, key, v) == 0) {
 
-        /* what is there is of no use either: it is older */
+        /* the entry that is there goes as well: it is older */
 
         (void) nsf_shard_del(sh, key);
 
@@ -295,7 +295,10 @@ nsf_shard_keep(nsf_shard_t *sh, const nsf_shard_key_t *key, uint64_t now,
 
     if (there) {
 
-        /* asked for again, and so that it is still there to be replaced */
+        /*
+         * In use, since it was asked for again, and so not evicted before it
+         * is replaced.
+         */
 
         nsf_shard_store(nsf_shard_ref(sh, *link), 1);
 
@@ -507,11 +510,11 @@ nsf_shard_publish(nsf_shard_t *sh, uint32_t *link, uint32_t offset)
 
 
 /*
- * From the old end until there is room, and as much again as the longest
- * entry takes.  That reserve is for entries in use to move to, and for when
- * there are many of them in a row: what is to be kept takes it then, and the
- * next ones go on with the work.  Only if it is used up entries in use have
- * to go.  0: there was nonsense in the memory.
+ * Frees from the old end until there is room, and as much again as the longest
+ * entry takes.  To that reserve entries in use are moved; and if there are
+ * many of them in a row, the entry to be kept takes it, and the next calls go
+ * on with the work.  Entries in use go only if the reserve is used up.  0:
+ * there was nonsense in the memory.
  */
 
 static int

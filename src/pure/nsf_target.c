@@ -7,6 +7,7 @@
 
 #include "nsf_target.h"
 #include "nsf_header.h"
+#include "nsf_plain.h"
 
 
 static const char *nsf_path_segment_check(const unsigned char *seg,
@@ -18,8 +19,9 @@ static const char *nsf_target_keep_string(nsf_str_t *s,
 const char *
 nsf_path_check(const unsigned char *path, size_t len)
 {
-    size_t       i, start;
-    const char  *err;
+    nsf_str_t             s;
+    const char           *err;
+    const unsigned char  *end, *slash;
 
     if (len == 0) {
         return "empty path";
@@ -37,27 +39,27 @@ nsf_path_check(const unsigned char *path, size_t len)
         return "path ends with \"/\"";
     }
 
-    start = 0;
+    s.data = path;
+    s.len = len;
 
-    for (i = 0; i < len; i++) {
+    if (nsf_has_control(&s, 0)) {
+        return "control byte in path";
+    }
 
-        if (path[i] < 0x20 || path[i] == 0x7f) {
-            return "control byte in path";
-        }
+    end = path + len;
 
-        if (path[i] != '/') {
-            continue;
-        }
+    for ( ;; ) {
+        slash = memchr(path, '/', (size_t) (end - path));
 
-        err = nsf_path_segment_check(&path[start], i - start);
-        if (err != NULL) {
+        err = nsf_path_segment_check(path,
+                                     (size_t) ((slash ? slash : end) - path));
+
+        if (err != NULL || slash == NULL) {
             return err;
         }
 
-        start = i + 1;
+        path = slash + 1;
     }
-
-    return nsf_path_segment_check(&path[start], len - start);
 }
 
 
@@ -126,7 +128,7 @@ nsf_has_control(const nsf_str_t *s, int tab)
 {
     size_t  i;
 
-    for (i = 0; i < s->len; i++) {
+    for (i = nsf_plain(s->data, s->len, 0x20); i < s->len; i++) {
 
         if (s->data[i] == '\t' && tab) {
             continue;

@@ -74,8 +74,8 @@ int nsf_path_below(const nsf_str_t *base, const nsf_str_t *path,
 
 
 /*
- * What no other string of a target has: a byte of 0x00-0x1f or 0x7f, lest it
- * breaks the line of a header.  With "tab" 1 a tab is none.
+ * 1 if a string has a byte of 0x00-0x1f or 0x7f, which would break the line of
+ * a header: no string of a target may.  With "tab" 1 a tab is none of them.
  */
 
 int nsf_has_control(const nsf_str_t *s, int tab);

@@ -186,7 +186,7 @@ nsf_time_exponent(int64_t *exponent, const unsigned char *p,
             return NSF_TIME_BROKEN;
         }
 
-        /* beyond all that matters it is large, not how large */
+        /* above the range it counts only that the number is */
 
         if (n < NSF_TIME_RANGE) {
             n = n * 10 + (*p - '0');

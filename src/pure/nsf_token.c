@@ -181,7 +181,7 @@ nsf_token_stamp(nsf_str_t *value, int64_t *sec, const nsf_str_t *text)
 }
 
 
-/* the last one */
+/* the last colon, or NULL */
 
 static const unsigned char *
 nsf_token_colon(const nsf_str_t *s)

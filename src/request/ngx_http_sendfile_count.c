@@ -11,10 +11,12 @@
 #include <ngx_http.h>
 
 #include "ngx_http_sendfile_request.h"
-#include "ngx_http_sendfile_stats.h"
+#include "ngx_http_sendfile_recent.h"
 
 
 static ngx_int_t ngx_http_sendfile_count(ngx_http_request_t *r);
+static void ngx_http_sendfile_count_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_ctx_t *ctx);
 static void ngx_http_sendfile_count_sent(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx);
 static ngx_int_t ngx_http_sendfile_count_locations(ngx_cycle_t *cycle,
@@ -191,9 +193,9 @@ ngx_http_sendfile_count_location(ngx_cycle_t *cycle,
 static ngx_int_t
 ngx_http_sendfile_count(ngx_http_request_t *r)
 {
-    ngx_uint_t                    i;
-    ngx_http_sendfile_ctx_t      *ctx;
-    ngx_http_sendfile_outcome_t  *outcome;
+    ngx_http_sendfile_ctx_t        *ctx;
+    ngx_http_sendfile_outcome_t    *outcome;
+    ngx_http_sendfile_main_conf_t  *smcf;
 
     ctx = ngx_http_sendfile_get_ctx(r);
 
@@ -208,15 +210,16 @@ ngx_http_sendfile_count(ngx_http_request_t *r)
                                                              outcome->source),
                              1);
 
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+
     if (outcome->failure) {
-        for (i = 0; i < NGX_HTTP_SENDFILE_STATS_FAILURES; i++) {
-            if (outcome->failure == ngx_http_sendfile_count_failures[i]) {
-                ngx_http_sendfile_stats_add(ctx->counters,
-                                            NGX_HTTP_SENDFILE_STATS_FAILED + i,
-                                            1);
-                break;
-            }
-        }
+        ngx_http_sendfile_count_failed(r, smcf, ctx);
+    }
+
+    if (smcf->status_ids && ctx->key.len
+        && ctx->key.len <= NGX_HTTP_SENDFILE_RECENT_ID)
+    {
+        ngx_http_sendfile_recent_asked(smcf->stats, ctx->counters, &ctx->key);
     }
 
     if (ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module)) {
@@ -224,6 +227,50 @@ ngx_http_sendfile_count(ngx_http_request_t *r)
     }
 
     return NGX_OK;
+}
+
+
+static void
+ngx_http_sendfile_count_failed(ngx_http_request_t *r,
+    ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_ctx_t *ctx)
+{
+    ngx_uint_t                    kind;
+    ngx_http_sendfile_failed_t    failed;
+    ngx_http_sendfile_outcome_t  *outcome;
+
+    outcome = &ctx->outcome;
+
+    kind = ngx_http_sendfile_count_kind(outcome->failure);
+
+    ngx_http_sendfile_stats_add(ctx->counters,
+                                NGX_HTTP_SENDFILE_STATS_FAILED + kind, 1);
+
+    failed.location = ctx->counters;
+    failed.kind = kind;
+    failed.err = outcome->err;
+    failed.status = r->err_status ? r->err_status : r->headers_out.status;
+    failed.reason = ctx->failed_reason ? ctx->failed_reason : outcome->reason;
+    failed.detail = ctx->failed_reason ? ctx->failed_detail : outcome->detail;
+    failed.store = ctx->store ? &ctx->store->url : NULL;
+    failed.server = ctx->server;
+    failed.id = (smcf->status_ids && ctx->key.len) ? &ctx->key : NULL;
+
+    ngx_http_sendfile_recent_failed(smcf->stats, &failed);
+}
+
+
+ngx_uint_t
+ngx_http_sendfile_count_kind(ngx_uint_t failure)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_SENDFILE_STATS_FAILURES - 1; i++) {
+        if (failure == ngx_http_sendfile_count_failures[i]) {
+            break;
+        }
+    }
+
+    return i;
 }
 
 

@@ -231,6 +231,13 @@ typedef struct {
     ngx_str_t                       key;
     ngx_http_sendfile_store_t      *store;
 
+    /* of the store, the one that was asked; NULL: it has none */
+    ngx_str_t                      *server;
+
+    /* what outcome.reason and detail were when "not learned" replaced them */
+    const char                     *failed_reason;
+    const char                     *failed_detail;
+
     /* of a script, in place of the location's; empty: none */
     ngx_str_t                       fallback;
 

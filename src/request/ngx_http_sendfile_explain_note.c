@@ -27,6 +27,7 @@ static void ngx_http_sendfile_explain_note_value(
     ngx_http_sendfile_explain_t *ex);
 static void ngx_http_sendfile_explain_note_record(
     ngx_http_sendfile_explain_t *ex);
+static void ngx_http_sendfile_explain_known(ngx_http_sendfile_explain_t *ex);
 static const char *ngx_http_sendfile_explain_note_missing(
     ngx_http_sendfile_explain_t *ex);
 
@@ -432,6 +433,11 @@ ngx_http_sendfile_explain_note_failure(ngx_http_sendfile_explain_t *ex)
             return "file";
         }
 
+        if (!ctx->store->type->async) {
+            ngx_http_sendfile_explain_known(ex);
+            return "store";
+        }
+
         ngx_http_sendfile_explain_advise(ex, "start the store %V, or write "
                                          "its address in http_sendfile_lookup",
                                          &ctx->store->url);
@@ -446,21 +452,13 @@ ngx_http_sendfile_explain_note_failure(ngx_http_sendfile_explain_t *ex)
 
     case NGX_HTTP_SENDFILE_ON_MISSING_FILE:
 
-        if (outcome->err == NGX_ELOOP) {
-            ngx_http_sendfile_explain_advise(ex, "there is a symbolic link on "
-                                             "the way: write "
-                                             "\"http_sendfile_symlinks on;\" "
-                                             "to follow those that stay below "
-                                             "the root");
+        /* of permissions the folders say more */
 
-        } else if (outcome->err == NGX_EXDEV) {
-            ngx_http_sendfile_explain_advise(ex, "a symbolic link leads out "
-                                             "of the root: move the file "
-                                             "below it");
-
-        } else if (outcome->err == 0) {
-            ngx_http_sendfile_explain_advise(ex, "name a regular file in the "
-                                             "store");
+        if (outcome->err == NGX_ELOOP
+            || outcome->err == NGX_EXDEV
+            || outcome->err == 0)
+        {
+            ngx_http_sendfile_explain_known(ex);
         }
 
         return "file";
@@ -492,6 +490,31 @@ ngx_http_sendfile_explain_note_failure(ngx_http_sendfile_explain_t *ex)
                                      "as docs/records.md has them: %s",
                                      &ctx->key, format);
     return "record";
+}
+
+
+/* what the table of reasons has to say */
+
+static void
+ngx_http_sendfile_explain_known(ngx_http_sendfile_explain_t *ex)
+{
+    ngx_str_t                     reason, detail;
+    ngx_uint_t                    kind;
+    ngx_http_sendfile_outcome_t  *outcome;
+
+    outcome = &ex->ctx->outcome;
+
+    reason.data = (u_char *) (outcome->reason ? outcome->reason : "");
+    reason.len = ngx_strlen(reason.data);
+
+    detail.data = (u_char *) (outcome->detail ? outcome->detail : "");
+    detail.len = ngx_strlen(detail.data);
+
+    kind = ngx_http_sendfile_count_kind(outcome->failure);
+
+    ngx_http_sendfile_explain_advise(ex, "%s",
+                                     ngx_http_sendfile_advice(kind, &reason,
+                                                              &detail));
 }
 
 

@@ -28,6 +28,7 @@ static ngx_int_t ngx_http_sendfile_explain_target(
     ngx_http_sendfile_explain_t *ex);
 static ngx_int_t ngx_http_sendfile_explain_fallback(
     ngx_http_sendfile_explain_t *ex);
+static void ngx_http_sendfile_explain_once(ngx_http_sendfile_explain_t *ex);
 static ngx_int_t ngx_http_sendfile_explain_content(
     ngx_http_sendfile_explain_t *ex, const char *outcome);
 static ngx_int_t ngx_http_sendfile_explain_learned(
@@ -506,7 +507,65 @@ ngx_http_sendfile_explain_fallback(ngx_http_sendfile_explain_t *ex)
         return (rc == NGX_DONE) ? NGX_OK : rc;
     }
 
+    ngx_http_sendfile_explain_once(ex);
+
     return ngx_http_sendfile_explain_content(ex, "application");
+}
+
+
+/*
+ * The fallback has led to a location that would look the request up, which is
+ * done once for each: see ngx_http_sendfile_loop().
+ */
+
+static void
+ngx_http_sendfile_explain_once(ngx_http_sendfile_explain_t *ex)
+{
+    ngx_str_t                      id, key, name;
+    ngx_http_request_t            *r;
+    ngx_http_sendfile_ctx_t       *ctx;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    r = ex->request;
+    ctx = ex->ctx;
+
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
+
+    if (!ngx_http_sendfile_applies(r, slcf)) {
+        return;
+    }
+
+    ngx_http_sendfile_id(r, &id);
+
+    if (ngx_http_sendfile_key(r, slcf, &id, &key) != NGX_OK) {
+        return;
+    }
+
+    name = ngx_http_sendfile_explain_location(ex);
+
+    ngx_http_sendfile_explain_step(ex, "http_sendfile", "note",
+                                   "http_sendfile is on here, but the store "
+                                   "%V is not asked: a request is looked up "
+                                   "once, and this one was in %V",
+                                   &slcf->store->url,
+                                   ctx->store ? &ctx->store->url
+                                              : &slcf->store->url);
+    ngx_http_sendfile_json_bool(&ex->steps, "enabled", 1);
+    ngx_http_sendfile_json_bool(&ex->steps, "handler",
+                                r->content_handler != NULL);
+    ngx_http_sendfile_explain_step_end(ex);
+
+    if (ctx->store && slcf->store != ctx->store) {
+        ngx_http_sendfile_explain_advise(ex, "one request asks one store: "
+                                         "have all records in one of them, "
+                                         "or let the application choose, by "
+                                         "X-Accel-Redirect to location "
+                                         "\"%V\"", &name);
+    }
+
+    ngx_http_sendfile_explain_advise(ex, "write \"http_sendfile off;\" in "
+                                     "location \"%V\", which is a fallback",
+                                     &name);
 }
 
 

@@ -16,6 +16,7 @@
 #include "ngx_http_sendfile_request.h"
 #include "ngx_http_sendfile_accept.h"
 #include "ngx_http_sendfile_compat.h"
+#include "ngx_http_sendfile_deliver.h"
 #include "ngx_http_sendfile_headers.h"
 #include "ngx_http_sendfile_learn.h"
 #include "nsf_disposition.h"
@@ -130,7 +131,8 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
 
         if ((ctx->answer
              && ngx_http_sendfile_add_record(r, &ctx->answer->kept) != NGX_OK)
-            || ngx_http_sendfile_add_record(r, &ctx->outcome.target) != NGX_OK)
+            || ngx_http_sendfile_add_record(r, &ctx->outcome.target) != NGX_OK
+            || ngx_http_sendfile_set_last_modified(r) != NGX_OK)
         {
             return NGX_ERROR;
         }
@@ -271,7 +273,8 @@ ngx_http_sendfile_drop_record(ngx_http_request_t *r, nsf_target_t *t)
         /* a line that was added here has our pointer for its name */
 
         if (h->key.data == ngx_http_sendfile_disposition.data
-            || h->key.data == ngx_http_sendfile_age.data)
+            || h->key.data == ngx_http_sendfile_age.data
+            || h->key.data == ngx_http_sendfile_last_modified.data)
         {
             h->hash = 0;
             continue;

@@ -535,6 +535,7 @@ ngx_http_sendfile_reply(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
     ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_STORE;
     ctx->outcome.detail = res->detail;
     ctx->outcome.err = res->err;
+    ctx->server = res->server;
 
     if (ctx->trial) {
         ngx_http_sendfile_note_reply(ctx->trial, res);

@@ -80,8 +80,10 @@ ngx_int_t
 ngx_http_sendfile_json(ngx_http_request_t *r, ngx_str_t *rest)
 {
     ngx_http_sendfile_out_t         out;
+    ngx_http_sendfile_loc_conf_t   *slcf;
     ngx_http_sendfile_main_conf_t  *smcf;
 
+    slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
 
     ngx_http_sendfile_out_init(&out, r->pool);
@@ -107,6 +109,8 @@ ngx_http_sendfile_json(ngx_http_request_t *r, ngx_str_t *rest)
                                 ngx_http_sendfile_stats_get(smcf->counters,
                                        NGX_HTTP_SENDFILE_STATS_RUBY_STOPPED));
     ngx_http_sendfile_json_close(&out, '}');
+
+    ngx_http_sendfile_json_recent(&out, smcf, !slcf->status_no_ids);
 
     ngx_http_sendfile_json_close(&out, '}');
     ngx_http_sendfile_out_text(&out, "\n");

@@ -110,6 +110,10 @@ ngx_int_t ngx_http_sendfile_count_init(ngx_conf_t *cf);
 ngx_int_t ngx_http_sendfile_count_init_process(ngx_cycle_t *cycle,
     ngx_http_sendfile_main_conf_t *smcf);
 
+/* the index in ngx_http_sendfile_failures[] of one of NGX_HTTP_SENDFILE_ON_ */
+
+ngx_uint_t ngx_http_sendfile_count_kind(ngx_uint_t failure);
+
 /* then, after the init() of a store: its own, unless its servers have some */
 
 void ngx_http_sendfile_count_store(ngx_http_sendfile_store_t *store);

@@ -84,6 +84,7 @@ ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_sendfile_loc_conf_t  *slcf = conf;
 
     ngx_str_t                      *value;
+    ngx_uint_t                      i;
     ngx_http_core_loc_conf_t       *clcf;
     ngx_http_sendfile_main_conf_t  *smcf;
 
@@ -93,23 +94,29 @@ ngx_http_sendfile_conf_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 
     value = cf->args->elts;
 
-    if (cf->args->nelts == 2) {
+    for (i = 1; i < cf->args->nelts; i++) {
 
-        if (ngx_strcmp(value[1].data, "write") != 0) {
+        if (ngx_strcmp(value[i].data, "write") == 0) {
+            slcf->status_write = 1;
+
+        } else if (ngx_strcmp(value[i].data, "ids=off") == 0) {
+            slcf->status_no_ids = 1;
+
+        } else {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "invalid value \"%V\": write "
-                               "\"http_sendfile_status;\" or "
-                               "\"http_sendfile_status write;\"", &value[1]);
+                               "\"http_sendfile_status;\", with \"write\" to "
+                               "take purges, with \"ids=off\" to show no IDs",
+                               &value[i]);
             return NGX_CONF_ERROR;
         }
-
-        slcf->status_write = 1;
     }
 
     slcf->status = 1;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
     smcf->status = 1;
+    smcf->status_ids |= !slcf->status_no_ids;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
     clcf->handler = ngx_http_sendfile_status_handler;

@@ -6,6 +6,8 @@
  *
  *     status.c           the routes, and what answers have in common
  *     json.c             GET json, and the words of all figures
+ *     recent_json.c      of it, the last failures and the most asked IDs
+ *     advice.c           what to do about each failure
  *     metrics.c          GET metrics
  *     page.c             the page of the location itself
  *     purge.c            DELETE cache
@@ -63,6 +65,22 @@ extern const char  *ngx_http_sendfile_purges[];
 
 ngx_int_t ngx_http_sendfile_json(ngx_http_request_t *r, ngx_str_t *rest);
 ngx_int_t ngx_http_sendfile_metrics(ngx_http_request_t *r, ngx_str_t *rest);
+
+
+/* ngx_http_sendfile_recent_json.c: members of the document */
+
+void ngx_http_sendfile_json_recent(ngx_http_sendfile_out_t *out,
+    ngx_http_sendfile_main_conf_t *smcf, ngx_uint_t ids);
+
+
+/*
+ * ngx_http_sendfile_advice.c: what to do about a failure, a sentence or more.
+ * "kind" is an index of ngx_http_sendfile_failures[]; without a reason it is
+ * what holds for all of this kind.  Never NULL.
+ */
+
+const char *ngx_http_sendfile_advice(ngx_uint_t kind, ngx_str_t *reason,
+    ngx_str_t *detail);
 
 
 /* ngx_http_sendfile_page.c */

@@ -100,7 +100,8 @@ ngx_http_sendfile_sqlite_preconfiguration(ngx_conf_t *cf)
             ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                           "ngx_http_sendfile_module.so and "
                           "ngx_http_sendfile_sqlite_module.so are of "
-                          "different versions: install both anew");
+                          "different versions: install both anew "
+                          "and restart nginx");
             return NGX_ERROR;
         }
 

@@ -8,6 +8,7 @@
 #include <ngx_core.h>
 
 #include "ngx_http_sendfile_stats.h"
+#include "ngx_http_sendfile_recent.h"
 
 
 /* how often the lock for a new row is tried; it is held for microseconds */
@@ -41,6 +42,7 @@ typedef struct {
     u_char                          pad[64 - 3 * sizeof(uint64_t)];
 
     ngx_http_sendfile_stats_shrow_t rows[NGX_HTTP_SENDFILE_STATS_ROWS];
+    ngx_http_sendfile_recent_sh_t   recent;
 } ngx_http_sendfile_stats_sh_t;
 
 
@@ -64,6 +66,7 @@ struct ngx_http_sendfile_stats_s {
     u_char                          used[NGX_HTTP_SENDFILE_STATS_ROWS];
     ngx_http_sendfile_stats_reason_t
                                     reasons[NGX_HTTP_SENDFILE_STATS_REASONS];
+    ngx_http_sendfile_recent_t      recent;
 };
 
 
@@ -76,7 +79,6 @@ static ngx_uint_t ngx_http_sendfile_stats_find(
 static ngx_uint_t ngx_http_sendfile_stats_make(
     ngx_http_sendfile_stats_sh_t *sh, ngx_http_sendfile_stats_kind_e kind,
     ngx_str_t *names);
-static ngx_int_t ngx_http_sendfile_stats_lock(ngx_slab_pool_t *pool);
 
 
 const uint64_t
@@ -164,6 +166,8 @@ ngx_http_sendfile_stats_init(ngx_shm_zone_t *shm_zone, void *data)
         }
 
         stats->sh = sh;
+        stats->recent.sh = &sh->recent;
+
         return NGX_OK;
     }
 
@@ -191,6 +195,7 @@ ngx_http_sendfile_stats_init(ngx_shm_zone_t *shm_zone, void *data)
 
     pool->data = sh;
     stats->sh = sh;
+    stats->recent.sh = &sh->recent;
 
     return NGX_OK;
 }
@@ -216,7 +221,8 @@ ngx_http_sendfile_stats_notice(ngx_shm_zone_t *shm_zone)
 
             name = &old[i].shm.name;
 
-            if (name->len > ngx_http_sendfile_stats_prefix.len
+            if (old[i].tag != shm_zone->tag
+                && name->len > ngx_http_sendfile_stats_prefix.len
                 && ngx_strncmp(name->data,
                                ngx_http_sendfile_stats_prefix.data,
                                ngx_http_sendfile_stats_prefix.len)
@@ -270,7 +276,7 @@ ngx_http_sendfile_stats_cells(ngx_http_sendfile_stats_t *stats,
     if (n == 0) {
         n = kind;
 
-        if (ngx_http_sendfile_stats_lock(stats->pool) == NGX_OK) {
+        if (ngx_http_sendfile_stats_lock(stats) == NGX_OK) {
 
             n = ngx_http_sendfile_stats_find(sh, kind, names);
 
@@ -278,7 +284,7 @@ ngx_http_sendfile_stats_cells(ngx_http_sendfile_stats_t *stats,
                 n = ngx_http_sendfile_stats_make(sh, kind, names);
             }
 
-            ngx_shmtx_unlock(&stats->pool->mutex);
+            ngx_http_sendfile_stats_unlock(stats);
         }
     }
 
@@ -354,8 +360,8 @@ ngx_http_sendfile_stats_make(ngx_http_sendfile_stats_sh_t *sh,
 
 /* as that of a cache zone: nobody sleeps, for the one with it may be dead */
 
-static ngx_int_t
-ngx_http_sendfile_stats_lock(ngx_slab_pool_t *pool)
+ngx_int_t
+ngx_http_sendfile_stats_lock(ngx_http_sendfile_stats_t *stats)
 {
     ngx_uint_t  i;
 
@@ -363,7 +369,7 @@ ngx_http_sendfile_stats_lock(ngx_slab_pool_t *pool)
          i < NGX_HTTP_SENDFILE_STATS_SPIN + NGX_HTTP_SENDFILE_STATS_YIELD;
          i++)
     {
-        if (ngx_shmtx_trylock(&pool->mutex)) {
+        if (ngx_shmtx_trylock(&stats->pool->mutex)) {
             return NGX_OK;
         }
 
@@ -376,6 +382,56 @@ ngx_http_sendfile_stats_lock(ngx_slab_pool_t *pool)
     }
 
     return NGX_BUSY;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_stats_trylock(ngx_http_sendfile_stats_t *stats)
+{
+    return ngx_shmtx_trylock(&stats->pool->mutex) ? NGX_OK : NGX_BUSY;
+}
+
+
+void
+ngx_http_sendfile_stats_unlock(ngx_http_sendfile_stats_t *stats)
+{
+    ngx_shmtx_unlock(&stats->pool->mutex);
+}
+
+
+ngx_http_sendfile_recent_t *
+ngx_http_sendfile_stats_recent(ngx_http_sendfile_stats_t *stats)
+{
+    return &stats->recent;
+}
+
+
+ngx_uint_t
+ngx_http_sendfile_stats_number(ngx_http_sendfile_stats_t *stats,
+    uint64_t *cells)
+{
+    return (ngx_http_sendfile_stats_shrow_t *) (void *) cells
+           - stats->sh->rows;
+}
+
+
+void
+ngx_http_sendfile_stats_row(ngx_http_sendfile_stats_t *stats,
+    ngx_uint_t number, ngx_http_sendfile_stats_row_t *row)
+{
+    ngx_uint_t                        k;
+    ngx_http_sendfile_stats_shrow_t  *shrow;
+
+    shrow = &stats->sh->rows[number];
+
+    row->kind = shrow->kind;
+    row->cells = shrow->cells;
+    row->used = stats->used[number];
+
+    for (k = 0; k < 2; k++) {
+        row->names[k].data = shrow->names[k];
+        row->names[k].len = shrow->len[k];
+    }
 }
 
 
@@ -453,14 +509,7 @@ ngx_http_sendfile_stats_next(ngx_http_sendfile_stats_t *stats,
             }
         }
 
-        row->kind = kind;
-        row->cells = shrow->cells;
-        row->used = stats->used[j];
-
-        for (k = 0; k < 2; k++) {
-            row->names[k].data = shrow->names[k];
-            row->names[k].len = shrow->len[k];
-        }
+        ngx_http_sendfile_stats_row(stats, j, row);
 
         *i = j + 1;
 

@@ -20,7 +20,7 @@
 
 /* changes with the number, the order or the meaning of anything below */
 
-#define NGX_HTTP_SENDFILE_STATS_LAYOUT  2
+#define NGX_HTTP_SENDFILE_STATS_LAYOUT  3
 
 #define NGX_HTTP_SENDFILE_STATS_ROWS    1024
 #define NGX_HTTP_SENDFILE_STATS_CELLS   72
@@ -181,6 +181,37 @@ uint64_t *ngx_http_sendfile_stats_reason(ngx_http_sendfile_stats_t *stats,
 ngx_int_t ngx_http_sendfile_stats_next(ngx_http_sendfile_stats_t *stats,
     ngx_http_sendfile_stats_kind_e kind, ngx_uint_t *i,
     ngx_http_sendfile_stats_row_t *row);
+
+
+/*
+ * The number of the row that has these cells, and the row of a number, which
+ * is less than NGX_HTTP_SENDFILE_STATS_ROWS.  Numbers are the same in all
+ * processes.
+ */
+
+ngx_uint_t ngx_http_sendfile_stats_number(ngx_http_sendfile_stats_t *stats,
+    uint64_t *cells);
+void ngx_http_sendfile_stats_row(ngx_http_sendfile_stats_t *stats,
+    ngx_uint_t number, ngx_http_sendfile_stats_row_t *row);
+
+
+/* what is kept of the last minutes, in the same memory */
+
+struct ngx_http_sendfile_recent_s *ngx_http_sendfile_stats_recent(
+    ngx_http_sendfile_stats_t *stats);
+
+
+/*
+ * The lock of the memory: NGX_OK, or NGX_BUSY after some ten thousand tries,
+ * for the process that has it may be dead.  The master then frees it.
+ */
+
+ngx_int_t ngx_http_sendfile_stats_lock(ngx_http_sendfile_stats_t *stats);
+
+/* tries once */
+
+ngx_int_t ngx_http_sendfile_stats_trylock(ngx_http_sendfile_stats_t *stats);
+void ngx_http_sendfile_stats_unlock(ngx_http_sendfile_stats_t *stats);
 
 
 /* since when is counted, microseconds of Unix time */

@@ -19,23 +19,6 @@ const SOURCES = {store: 'a store', cache: 'the cache', learned: 'a learned answe
   signed: 'a signed token',
   app: 'the application', none: 'nobody'};
 
-const ADVICE = {
-  miss: 'The store has no such key. Normal for an ID that is new or gone; for one that '
-    + 'should be there, explain its URL below: the key may be another than you think.',
-  error: 'A store could not be asked. See its state above and the error log, which names '
-    + 'the server. Without http_sendfile_fallback clients get 502.',
-  timeout: 'A store was too slow. Compare its p99 with the time limit of the store; give it '
-    + 'more servers, or a cache zone in front of it.',
-  invalid: 'A key or record cannot be used. The error log says which, and what is wrong '
-    + 'with it; what writes the store has to change.',
-  missing_file: 'The record names a file that is not there or not readable. Compare the '
-    + 'root with the path in the error log, and the permissions of each folder on the way.',
-  method: 'Neither GET nor HEAD. The application is to answer these: '
-    + 'http_sendfile_fallback says where it is.',
-  script: 'Ruby has refused the request. If that is not meant, its location\u2019s script '
-    + 'is where to look.'
-};
-
 const $ = (id) => document.getElementById(id);
 const ever = [];                // samples, the newest last
 let first = null, last = null;  // whole documents
@@ -356,8 +339,33 @@ function failures() {
     const fresh = minus(now[kind], then[kind]);
     const bad = fresh > 0n && kind !== 'miss' && kind !== 'method';
     return [[kind.replace('_', ' ')], count(fresh, bad ? 'bad' : ''), count(big(now[kind])),
-      [ADVICE[kind] ?? '', 'say']];
+      [last.advice?.[kind] ?? '', 'say']];
   }), 'none');
+}
+
+// an ID, which may have been cut
+const asked = (of) => of.id === undefined ? '' : of.id + (of.truncated ? '\u2026' : '');
+
+function lastFailures() {
+  table('last', (last.last_failures ?? []).map((f) => {
+    const why = [f.reason, f.detail, f.error].filter(Boolean).join(': ');
+    const store = f.server && !f.store.includes(f.server) ? `${f.store} ${f.server}` : f.store;
+    return [[why], [`${span(last.time - f.time)} ago`, 'left', `first ${span(last.time - f.first)} ago`],
+      count(big(f.count)), [f.status ? String(f.status) : '\u2013'],
+      [f.location, 'left', f.host], [store || '\u2013', 'left any'],
+      [asked(f) || '\u2013', 'left any'], [f.advice, 'say']];
+  }), 'no request has failed yet');
+}
+
+function topIds() {
+  const top = last.top_ids, all = big(top?.requests);
+  $('top').hidden = !top;
+  table('ids', (top?.ids ?? []).map((i) => {
+    const n = big(i.requests), error = big(i.error);
+    return [[asked(i)], [i.location, 'left', i.host],
+      [`about ${short(n)}`, '', error ? `at least ${exact(n - error)}` : exact(n)],
+      [percent(ratio(n, all))]];
+  }), 'no request yet');
 }
 
 function locations() {
@@ -395,7 +403,8 @@ function rest() {
 }
 
 function draw() {
-  for (const part of [rest, tiles, chart, sources, stores, zones, failures, locations, learned]) {
+  for (const part of [rest, tiles, chart, sources, stores, zones, failures, lastFailures, topIds,
+    locations, learned]) {
     part();
   }
 }

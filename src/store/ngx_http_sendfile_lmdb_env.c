@@ -44,6 +44,8 @@ static int ngx_http_sendfile_lmdb_env_renew(
     ngx_http_sendfile_lmdb_env_t *env);
 static ngx_int_t ngx_http_sendfile_lmdb_env_unchanged(
     ngx_http_sendfile_lmdb_env_t *env);
+static ngx_uint_t ngx_http_sendfile_lmdb_env_current(
+    ngx_http_sendfile_lmdb_env_t *env);
 static ngx_uint_t ngx_http_sendfile_lmdb_env_same(
     ngx_http_sendfile_lmdb_env_t *env);
 static int ngx_http_sendfile_lmdb_env_cmp(const MDB_val *a, const MDB_val *b);
@@ -415,6 +417,7 @@ ngx_http_sendfile_lmdb_env_get(ngx_http_sendfile_lmdb_env_t *env,
 
         if (unchanged == NGX_DECLINED) {
             /* there was a commit, whatever has been read is not whole */
+            env->reading = 0;
             continue;
         }
 
@@ -454,7 +457,7 @@ ngx_http_sendfile_lmdb_env_read(ngx_http_sendfile_lmdb_env_t *env, MDB_val *key,
 
     ngx_http_sendfile_fault_arm(env->maps, 2);
 
-    rc = (env->reading && ngx_http_sendfile_lmdb_env_same(env))
+    rc = (env->reading && ngx_http_sendfile_lmdb_env_current(env))
          ? MDB_SUCCESS
          : ngx_http_sendfile_lmdb_env_renew(env);
 
@@ -520,6 +523,36 @@ ngx_http_sendfile_lmdb_env_renew(ngx_http_sendfile_lmdb_env_t *env)
     }
 
     return rc;
+}
+
+
+/*
+ * No commit has ended since the snapshot was taken: each ends by writing a
+ * meta page with a transaction number of its own.  Whether one is just ending
+ * is seen when the value has been read.
+ */
+
+static ngx_uint_t
+ngx_http_sendfile_lmdb_env_current(ngx_http_sendfile_lmdb_env_t *env)
+{
+    u_char      *p;
+    ngx_uint_t   i;
+
+    for (i = 0; i < 2; i++) {
+        p = env->metas + i * env->page_size + NGX_HTTP_SENDFILE_LMDB_META;
+
+        if (ngx_memcmp(p + NGX_HTTP_SENDFILE_LMDB_TXN,
+                       env->snapshot[i] + NGX_HTTP_SENDFILE_LMDB_TXN,
+                       sizeof(uint64_t))
+            != 0)
+        {
+            return 0;
+        }
+    }
+
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+
+    return 1;
 }
 
 

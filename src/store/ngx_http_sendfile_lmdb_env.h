@@ -41,6 +41,7 @@
 
 #define NGX_HTTP_SENDFILE_LMDB_META       16
 #define NGX_HTTP_SENDFILE_LMDB_META_SIZE  136
+#define NGX_HTTP_SENDFILE_LMDB_TXN        128
 
 
 typedef struct ngx_http_sendfile_lmdb_env_s  ngx_http_sendfile_lmdb_env_t;

@@ -833,7 +833,7 @@ def test_request_in_flight_over_a_reload(site: Site, app: Gateway) -> None:
     go = threading.Event()
 
     def script(request: PeerRequest) -> Said:
-        assert go.wait(20)
+        assert go.wait(300)
         return sendfile(site.files.path(NAME))
 
     write(site)
@@ -855,7 +855,7 @@ def test_client_leaves_before_the_answer(site: Site, app: Gateway) -> None:
 
     def script(request: PeerRequest) -> Said:
         if request.target == "/a":
-            assert go.wait(20)
+            assert go.wait(300)
         return sendfile(site.files.path(NAME))
 
     write(site)

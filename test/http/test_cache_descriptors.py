@@ -24,15 +24,17 @@ import pytest
 from lib.cache import (
     CACHE,
     MTIME,
+    SLOW,
     STATUS,
     ZONE,
     make_old,
     purge,
     purge_all,
     replace,
+    slow_connection,
     watched,
 )
-from lib.client import Connection, Headers, Response, from_httpx
+from lib.client import Connection, Headers, Response, http2_at_once
 from lib.compare import assert_same
 from lib.files import Files, content
 from lib.nginx import Nginx
@@ -46,9 +48,6 @@ BIG = 512 * 1024
 FOR_EVER = "http_sendfile_cache_valid 1h; http_sendfile_cache_check 1h;"
 SOON = "http_sendfile_cache_valid 1h; http_sendfile_cache_check 200ms;"
 NOFILE = "worker_rlimit_nofile {};"
-
-# where the kernel takes little of a file before the client has
-SLOW = "listen 127.0.0.1:%%PORT:slow%% sndbuf=16k;\n"
 
 CONNECTIONS = 256  # worker_connections of lib/site.py
 RESERVE = 128
@@ -291,17 +290,7 @@ def test_http2(site: Site) -> None:
     """Many streams of one connection send from one descriptor."""
     nginx = start(site, site.http2_listen() + location())
     path = keep(site)
-    with nginx.http2("h2") as client:
-        answers: list[Response] = []
-
-        def get() -> None:
-            answers.append(from_httpx(client.get("/file/1")))
-
-        threads = [threading.Thread(target=get) for _ in range(20)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+    answers = http2_at_once(nginx.port_of("h2"), ["/file/1"] * 20)
     assert len(answers) == 20
     for answer in answers:
         site.assert_file(answer, 1, SIZE)
@@ -632,18 +621,6 @@ def test_directio_beside(site: Site) -> None:
 # in use
 
 
-def slow_connection(nginx: Nginx) -> Connection:
-    """Return a connection to SLOW that takes in little before it is read from."""
-    connection = nginx.connect("slow")
-    connection.socket.close()
-    sock = socket.socket()
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-    sock.settimeout(20)
-    sock.connect(("127.0.0.1", nginx.port_of("slow")))
-    connection.socket = sock
-    return connection
-
-
 def finish(connection: Connection) -> Response:
     """Read the answer on a slow connection, no longer slowly."""
     connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BIG)
@@ -822,7 +799,7 @@ def test_too_few_for_any(site: Site, limit: int) -> None:
         wait_until(lambda: all_held(site) == [], what="all to be closed")
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(1200)
 def test_more_files_than_descriptors(site: Site) -> None:
     """19,000 files, with a limit of 20,000 or what the machine allows."""
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -916,7 +893,6 @@ def test_descriptors_run_out_in_use(site: Site) -> None:
 # time, reload, exit
 
 
-@pytest.mark.timeout(180)
 def test_unused_ones_are_closed(site: Site) -> None:
     """After a minute, also by a worker that nobody asks anything."""
     nginx = start(site)
@@ -924,7 +900,7 @@ def test_unused_ones_are_closed(site: Site) -> None:
     began = time.monotonic()
     path.unlink()
     assert held(nginx, Path(f"{path} (deleted)")) == 1
-    wait_until(lambda: all_held(site) == [], 90, "all to be closed")
+    wait_until(lambda: all_held(site) == [], 300, "all to be closed")
     assert time.monotonic() - began > 55
     site.files.write_id("aa/1.dat", 1, SIZE)
     keep(site)
@@ -979,7 +955,8 @@ def test_graceful_exit_does_not_wait_for_idle_ones(site: Site) -> None:
     keep(site)
     began = time.monotonic()
     nginx.stop()
-    assert time.monotonic() - began < 15
+    # not after their minute
+    assert time.monotonic() - began < 45
 
 
 def test_two_workers(site: Site) -> None:

@@ -317,7 +317,7 @@ class Load:
                 connection.close()
             return len(found) == 2 and all(len(c) == clients for c in found.values())
 
-        wait_until(enough, 20, "connections to both workers")
+        wait_until(enough, what="connections to both workers")
         return [connection for some in found.values() for connection in some]
 
     def _run(self, connection: Connection) -> None:

@@ -523,7 +523,7 @@ def daemon(nginx: Nginx) -> Iterator[int]:
     try:
         yield pid
         os.kill(pid, signal.SIGQUIT)
-        wait_until(lambda: not Path(f"/proc/{pid}").exists(), 20, "its end")
+        wait_until(lambda: not Path(f"/proc/{pid}").exists(), what="its end")
     finally:
         # with its workers, and a new master that it has started
         with suppress(ProcessLookupError):
@@ -563,7 +563,7 @@ def test_another_binary(site: Site, workers: int) -> None:
 
         wait_until(both, what="answers of both")
         os.kill(new, signal.SIGQUIT)
-        wait_until(lambda: not Path(f"/proc/{new}").exists(), 20, "the new one's end")
+        wait_until(lambda: not Path(f"/proc/{new}").exists(), what="its end")
         check_kept(site, nginx)
 
 

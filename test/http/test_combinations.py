@@ -7,6 +7,7 @@ import os
 from contextlib import closing
 
 import pytest
+from ports import free_port
 
 from lib.accept import sendfile
 from lib.cache import STATUS, ZONE
@@ -15,7 +16,6 @@ from lib.files import content
 from lib.gateway import Gateway, Said
 from lib.http10 import PeerRequest
 from lib.learn import LEARN, MINUTE, SIZE, ask, source, write
-from lib.nginx import free_port
 from lib.servers import Servers, add_many
 from lib.signed import KEY, load_signed, sign, write_keys
 from lib.site import Site

@@ -175,6 +175,27 @@ def fill(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_a_fallback_with_another_store_is_not_looked_up(site: Site) -> None:
+    """A request is looked up once: explain says so, and what to write."""
+    second = site.store_at("second")
+    second.put(8, "aa/8.dat")
+    nginx = site.start(
+        "location /file/ { http_sendfile on; %%DIRECT%%"
+        " http_sendfile_fallback /second/8; }"
+        f"location /second/ {{ http_sendfile on; http_sendfile_lookup lmdb:{second.path}; }}"
+        + STATUS
+    )
+    nginx.allow_log("leads back to a location|failed \\(2:")
+    explained = same(nginx, "/file/8")
+    assert explained.outcome == "application"
+    notes = explained.step("http_sendfile", 1)
+    assert notes["enabled"] is True
+    assert f"the store lmdb:{second.path} is not asked" in notes["text"]
+    assert f"this one was in lmdb:{site.store.path}" in notes["text"]
+    assert "one request asks one store" in explained.advice
+    assert 'write "http_sendfile off;" in location "/second/"' in explained.advice
+
+
 def test_as_the_request(site: Site, name: str) -> None:
     """Status and source are those of the request itself, whatever leads there."""
     fill(site)

@@ -672,7 +672,6 @@ def test_replaced_where_it_was_purged_by_another_url(site: Site, web: Gateway) -
     site.assert_file(ask(nginx, "/a?first").response, 2, SIZE)
 
 
-@pytest.mark.timeout(170)
 def test_10000_arguments(site: Site, web: Gateway) -> None:
     """10,000 URLs of one path are 10,000 entries."""
     # a tenth of them takes the sanitizers as long, and is the same code

@@ -16,8 +16,6 @@ import time
 from dataclasses import dataclass, field
 from email.utils import formatdate, parsedate_to_datetime
 
-import pytest
-
 from lib.accept import use_gateway
 from lib.cache import STATUS, purge_url
 from lib.client import Connection, Response
@@ -663,7 +661,6 @@ def ask_all(
             number += 1
 
 
-@pytest.mark.timeout(300)
 def test_nobody_gets_what_only_another_may_see(site: Site) -> None:
     """User B never receives what only user A may see."""
     seed = int(os.environ.get("NGX_SEED", random.SystemRandom().getrandbits(32)))

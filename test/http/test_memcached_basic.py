@@ -45,7 +45,7 @@ def test_hit(site: Site, memcached: Memcached, delivery: str) -> None:
     entry = nginx.logged("/file/3")
     assert (entry.status, entry.source, entry.key) == ("HIT", "memcached", "3")
     assert (entry.target, entry.reason, entry.id) == ("aa/3.dat", "-", "3")
-    assert 0 <= float(entry.time) < 0.25
+    assert 0 <= float(entry.time) < 3
     assert memcached.count("cmd_get") == memcached.count("get_hits") == 5
     assert memcached.accepted() == 1
 

@@ -455,7 +455,7 @@ def test_too_many_keys_in_flight(site: Site, fake: Fake) -> None:
             streams[n] = client, client.send_request("GET", f"/file/{n}")
         first.ping()
         second.ping()
-        wait_until(lambda: len(fake.asked()) == number, 30, "all keys to be asked for")
+        wait_until(lambda: len(fake.asked()) == number, what="all the keys")
         for n in range(number, number + 20):
             response = nginx.get(f"/file/{n}")
             assert response.status == 502
@@ -815,7 +815,7 @@ def test_quit_after_the_client_left(site: Site, fake: Fake, holding: Nginx) -> N
     wait_until(
         lambda: len(holding.access_entries()) == 30, what="nginx to see them leave"
     )
-    # the deadline is 20 s, which stop() would not survive
+    # not at the deadline, which stop() would not survive
     holding.stop()
     wait_until(lambda: fake.open == 0, what="the connection to close")
 

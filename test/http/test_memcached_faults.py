@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.cache import LATE
 from lib.client import Connection
 from lib.fake_memcached import (
     Fake,
@@ -50,12 +51,14 @@ from lib.servers import (
 )
 from lib.site import INTERNAL, Site
 from lib.turn import WARM, connections, send_at_once
-from lib.wait import lateness, wait_until
+from lib.wait import how_late, lateness, wait_until
 
 pytest_plugins = ("lib.memcached_fixtures",)
 
 # a lookup is over soon after its deadline, at the best of so many
 ROUNDS = 5
+# and is answered before a short one, in one of so many
+TRIES = 20
 
 
 def status_of(response_to: Connection, n: int) -> int:
@@ -84,14 +87,22 @@ def ask(nginx: Nginx, ids: Sequence[int]) -> set[int]:
     return {status_of(c, n) for c, n in zip(clients, ids, strict=True)}
 
 
-def ask_until(nginx: Nginx, uri: str, condition: Callable[[], bool]) -> None:
-    """Ask for something until a condition holds; the answers are all 502."""
+def ask_until(nginx: Nginx, uri: str, condition: Callable[[], bool]) -> float:
+    """Ask for something until a condition holds; the answers are all 502.
+
+    Returns:
+        The moment before the last question, on the monotonic clock.
+    """
+    asked = 0.0
 
     def holds() -> bool:
+        nonlocal asked
+        asked = time.monotonic()
         assert nginx.get(uri).status == 502
         return condition()
 
     wait_until(holds, what="an end of the answers 502")
+    return asked
 
 
 def wait_for_no_connection(fake: Fake) -> None:
@@ -260,7 +271,8 @@ def test_wrong_answer(site: Site, fake: Fake, what: str) -> None:
     site.files.write_id("aa/99.dat", 99)
     nginx = site.start(
         location("ids") + location("ids", FALLBACK, "app") + WARM + INTERNAL + APP,
-        http=patient(fake.url, "timeout 100ms;"),
+        # only one that somebody waits for is a short one
+        http=patient(fake.url, "timeout 100ms;" if 504 in wanted else "timeout 5s;"),
     )
     waits = []
     for _ in range(ROUNDS):
@@ -293,9 +305,7 @@ def test_out_of_order_is_no_miss(site: Site, fake: Fake) -> None:
         await peer.send(b"".join(values) + b"END\r\n")
 
     fake.script = backwards
-    nginx = site.start(
-        location("ids") + WARM + INTERNAL, http=patient(fake.url, "timeout 100ms;")
-    )
+    nginx = site.start(location("ids") + WARM + INTERNAL, http=patient(fake.url))
     for _ in range(3):
         assert statuses(nginx, IDS)[0] == [200, 200, 404, 200, 200, 404]
     assert fake.accepted == 1
@@ -362,19 +372,18 @@ def test_stalled_at_many_bytes(site: Site, fake: Fake) -> None:
         location("ids") + WARM + INTERNAL, http=patient(fake.url, "timeout 50ms;")
     )
     for length in (0, 1, 5, 7, 14, 16, 20, 24, 25, 26, 27, 30):
-        waits = []
-        for _ in range(ROUNDS):
+        whole = sum(length >= len(value(1)) * (n + 1) for n in range(2))
+        for _ in range(TRIES):
             fake.script = cut(length, "stall")
             found, seconds = statuses(nginx, ids)
-            whole = sum(length >= len(value(1)) * (n + 1) for n in range(2))
-            assert found.count(200) == whole, (length, found)
+            assert found.count(200) <= whole, (length, found)
             assert set(found) <= {200, 504}
-            waits.append(seconds)
             # without a byte until the deadline a connection is given up
             wait_for_no_connection(fake)
-            if min(waits) <= 0.05 + lateness():
+            if found.count(200) == whole and seconds <= 0.05 + lateness():
                 break
-        assert min(waits) <= 0.05 + lateness()
+        else:
+            raise AssertionError(f"after {length} bytes: {found}, {seconds} s")
 
 
 def test_stalled_at_the_end(site: Site, fake: Fake) -> None:
@@ -382,7 +391,7 @@ def test_stalled_at_the_end(site: Site, fake: Fake) -> None:
     ids = add_many(site, fake, (1, 2))
     fake.script = cut(-1, "stall")
     nginx = site.start(
-        location("ids") + WARM + INTERNAL, http=patient(fake.url, "timeout 50ms;")
+        location("ids") + WARM + INTERNAL, http=patient(fake.url, "timeout 600ms;")
     )
     for n in range(3):
         fake.script = cut(-1, "stall")
@@ -403,6 +412,7 @@ def test_stalled_at_the_end(site: Site, fake: Fake) -> None:
 def test_deadline(site: Site, fake: Fake, delivery: str) -> None:
     """A server that never answers: 504 after 250 ms, by default."""
     fake.script = never
+    site.variables["DEADLINE"] = ""
     nginx = site.start(location(fake.url) + INTERNAL)
     waits = []
     for n in range(3):
@@ -446,29 +456,30 @@ def test_silent_connection_is_closed(site: Site, fake: Fake) -> None:
         wait_for_no_connection(fake)
         assert fake.accepted == n + 1
     fake.script = answer
-    site.assert_file(nginx.get("/file/7"), 7)
+    wait_until(partial(in_time, site, 7), what="an answer in time")
+
+
+def in_time(site: Site, file_id: int) -> bool:
+    """Ask for a file; tell whether the store has replied before its deadline."""
+    response = site.nginx.get(f"/file/{file_id}")
+    if response.status == 504:
+        return False
+    site.assert_file(response, file_id)
+    return True
 
 
 def test_slow_bytes_are_no_silence(site: Site, fake: Fake) -> None:
     """A deadline passes while bytes come: 504, and the connection stays of use."""
     add_many(site, fake, (1, 2))
     reply = len(value(1) + b"END\r\n")
-    fake.script = bytewise(0.4 / reply)
+    fake.script = bytewise(1.2 / reply)
     nginx = site.start(
-        location("ids") + INTERNAL, http=patient(fake.url, "timeout 150ms;")
+        location("ids") + INTERNAL, http=patient(fake.url, "timeout 450ms;")
     )
     assert nginx.get("/file/1").status == 504
     fake.script = answer
-
-    def is_well() -> bool:
-        response = nginx.get("/file/2")
-        if response.status == 504:
-            return False
-        site.assert_file(response, 2)
-        return True
-
-    wait_until(is_well, what="the slow answer to end")
-    site.assert_file(nginx.get("/file/1"), 1)
+    wait_until(partial(in_time, site, 2), what="the slow answer to end")
+    wait_until(partial(in_time, site, 1), what="an answer in time")
     assert fake.accepted == 1
 
 
@@ -536,7 +547,7 @@ def test_a_short_deadline_is_its_own_lookups(
 def test_a_short_deadline_and_a_slow_server(site: Site, fake: Fake) -> None:
     """A server that is too slow for one location is not down for another."""
     add_many(site, fake, range(10))
-    fake.script = late(0.3)
+    fake.script = late(0.6)
     nginx = site.start(short_and_long(fake.url, "20ms", "20s"))
     for n in range(5):
         assert nginx.get(f"/short/{n}").status == 504
@@ -553,7 +564,7 @@ def test_a_short_deadline_and_a_hung_server(site: Site, fake: Fake) -> None:
     assert nginx.get("/short/7").status == 504
     while not down_lines(nginx):
         assert nginx.get("/short/7").status in (502, 504)
-        assert time.monotonic() - begin < 10, "the breaker does not trip"
+        assert time.monotonic() - begin < 60, "the breaker does not trip"
     assert time.monotonic() - begin >= 0.29
     wait_for_no_connection(fake)
     assert nginx.get("/file/7").status == 502
@@ -580,7 +591,7 @@ def test_a_short_deadline_of_the_probe(site: Site, fake: Fake) -> None:
     for _ in range(3):
         assert nginx.get("/short/7").status == 502
     assert len(down_lines(nginx)) == 1
-    fake.script = late(0.6)
+    fake.script = late(1.5)
     wait_until(lambda: nginx.get("/short/7").status == 504, what="the probe to be sent")
     wait_until(lambda: up_lines(nginx), what="the server to be up again")
     site.assert_file(nginx.get("/file/7"), 7)
@@ -591,7 +602,7 @@ def test_hung_server_and_clients_that_leave(site: Site, fake: Fake) -> None:
     fake.script = never
     nginx = site.start(
         location("ids") + INTERNAL,
-        http=block([f"{fake.url} fail_timeout=60s"], "timeout 150ms;"),
+        http=block([f"{fake.url} fail_timeout=60s"], "timeout 1500ms;"),
     )
     for number in range(3):
         with nginx.connect() as leaving:
@@ -718,15 +729,15 @@ def test_hung(site: Site, memcached: Memcached, delivery: str) -> None:
         location("ids") + WARM + INTERNAL,
         http=block([f"{memcached.url} fail_timeout=200ms"], "timeout 100ms;"),
     )
-    assert statuses(nginx, ids)[0] == [200] * 10
+    wait_until(lambda: statuses(nginx, ids)[0] == [200] * 10, what="all in time")
     memcached.pause()
     found, seconds = statuses(nginx, ids)
     assert set(found) == {504}
-    assert seconds < 2
+    assert seconds < 30
     wait_until(lambda: timed(nginx, "/file/1")[0] == 502, what="the breaker to open")
     memcached.resume()
     wait_until(lambda: timed(nginx, "/file/1")[0] == 200, what="it to be used again")
-    assert statuses(nginx, ids)[0] == [200] * 10
+    wait_until(lambda: statuses(nginx, ids)[0] == [200] * 10, what="all in time")
 
 
 def test_killed_amid_lookups(site: Site, memcached: Memcached, delivery: str) -> None:
@@ -738,11 +749,9 @@ def test_killed_amid_lookups(site: Site, memcached: Memcached, delivery: str) ->
         memcached.pause()
         clients = send_at_once(nginx, [f"/file/{n}" for n in ids])
         assert nginx.get("/warm").status == 204
-        start = time.monotonic()
         memcached.kill()
+        # not at the deadline, until which no client waits
         assert [status_of(c, n) for c, n in zip(clients, ids)] == [502] * 30
-        # not at the deadline, which is 20 s
-        assert time.monotonic() - start < 15
         assert set(statuses(nginx, ids)[0]) == {502}
         memcached.start()
         # it is empty, and it answers
@@ -807,29 +816,38 @@ def test_breaker(site: Site, fake: Fake) -> None:
     fake.script = hang_up
     nginx = site.start(
         location("ids") + INTERNAL,
-        http=block([f"{fake.url} max_fails=3 fail_timeout=500ms"], "timeout 20s;"),
+        http=block([f"{fake.url} max_fails=3 fail_timeout=60s"], "timeout 20s;"),
     )
     for n in range(3):
         assert down_lines(nginx) == []
         assert nginx.get("/file/7").status == 502
         assert fake.accepted == n + 1
-    start = time.monotonic()
     for n in range(20):
         assert nginx.get(f"/file/7?n={n}").status == 502
-    if time.monotonic() - start < 0.45:
-        assert fake.accepted == 3
+    assert fake.accepted == 3
     entry = nginx.logged("/file/7?n=0")
     assert (entry.status, entry.reason) == ("ERROR", "server is down")
     assert float(entry.time) == 0
     (line,) = down_lines(nginx)
     assert f"127.0.0.1:{fake.port}" in line
-    # a probe that fails: again for fail_timeout
-    for n in (4, 5):
+
+
+def test_breaker_after_its_time(site: Site, fake: Fake) -> None:
+    """A probe that fails makes it last as long again, one that does not ends it."""
+    add(site, fake, 7)
+    fake.script = hang_up
+    nginx = site.start(
+        location("ids") + INTERNAL,
+        http=block([f"{fake.url} max_fails=3 fail_timeout=500ms"], "timeout 20s;"),
+    )
+    for _ in range(3):
         begin = time.monotonic()
-        ask_until(nginx, "/file/7", partial(accepted_at_least, fake, n))
+        assert nginx.get("/file/7").status == 502
+    for n in (4, 5):
+        asked = ask_until(nginx, "/file/7", partial(accepted_at_least, fake, n))
         assert fake.accepted == n
-        assert time.monotonic() - begin >= (0.3 if n == 5 else 0)
-    # one that does not: all is well
+        assert time.monotonic() - begin > 0.45
+        begin = asked
     fake.script = answer
     wait_until(lambda: nginx.get("/file/7").status == 200, what="a good probe")
     for _ in range(10):
@@ -915,7 +933,7 @@ def test_breaker_and_a_server_that_says_something(
         "half a value": cut(16, "stall"),
         # what was not asked for is missing until END says so
         "no END": raw(b"VALUE"),
-        "drips": bytewise(0.015),
+        "drips": bytewise(0.04),
     }[what]
     nginx = site.start(
         location("ids") + INTERNAL,
@@ -956,15 +974,17 @@ def test_client_of_the_probe_leaves(site: Site, fake: Fake) -> None:
 
 def probe(nginx: Nginx, fake: Fake) -> list[Connection]:
     """Ask until a lookup is the probe that the fake holds; return its connection."""
-    deadline = time.monotonic() + 10
-    while time.monotonic() < deadline:
+
+    def asks() -> list[Connection]:
         connection = nginx.connect()
         connection.send_request("GET", "/file/7")
         wait_until(partial(_probed_or_not, fake, [connection]), what="probe, or none")
         if fake.holding:
             return [connection]
         assert status_of(connection, 7) == 502
-    raise AssertionError("no probe within 10 s")
+        return []
+
+    return wait_until(asks, what="a probe")
 
 
 def test_defaults_of_the_breaker(site: Site, servers: Servers) -> None:
@@ -976,10 +996,15 @@ def test_defaults_of_the_breaker(site: Site, servers: Servers) -> None:
     )
     for fake, name in zip(fakes, "ab", strict=True):
         for _ in range(3):
+            begin = time.monotonic()
             assert nginx.get(f"/{name}/7").status == 502
-        begin = time.monotonic()
-        ask_until(nginx, f"/{name}/7", partial(accepted_at_least, fake, 4))
-        assert 0.9 <= time.monotonic() - begin < 5
+
+        def probes(name: str = name, fake: Fake = fake) -> bool:
+            assert nginx.get(f"/{name}/7").status == 502
+            return fake.accepted == 4
+
+        assert how_late(probes, "the probe") <= 1 + LATE
+        assert time.monotonic() - begin > 0.95
 
 
 @pytest.mark.parametrize("what", ["hung", "black hole"])
@@ -995,7 +1020,7 @@ def test_slow_failures_are_seen_by_few(
         + "location /app/ { proxy_pass http://%%APP%%; }"
         + INTERNAL
         + APP,
-        http=block([f"{url} fail_timeout=60s"]),
+        http=block([f"{url} fail_timeout=60s"], "timeout 250ms;"),
     )
     slow = 0
     while not down_lines(nginx):
@@ -1020,19 +1045,21 @@ def test_slow_failures_are_seen_by_few(
 def test_default_store_hangs(site: Site, memcached: Memcached) -> None:
     """With all defaults a hung memcached costs a request a second its deadline."""
     memcached.pause()
+    site.variables["DEADLINE"] = ""
     nginx = site.start(location(memcached.url, FALLBACK) + INTERNAL + APP)
     begin = time.monotonic()
     number = 0
-    while time.monotonic() - begin < 2.5:
+    while time.monotonic() - begin < 2.5 or number < 30:
         assert nginx.get(f"/file/{number}").text == f"app GET /file/{number}\n"
         number += 1
+    took = time.monotonic() - begin
     wait_for_entries(nginx, number)
     times = [float(entry.time) for entry in nginx.access_entries()]
-    slow = sum(seconds >= 0.24 for seconds in times)
-    assert [seconds >= 0.24 for seconds in times[:4]] == [True] * 3 + [False]
-    # three until it is thought to be down, and the probes
-    assert slow <= 3 + 2
-    assert times.count(0) == number - slow > 20
+    slow = [seconds >= 0.24 for seconds in times]
+    assert slow[:3] == [True] * 3
+    # three until it is thought to be down, and the probes, a second after each
+    assert sum(slow) <= 3 + took
+    assert times.count(0) == number - sum(slow) > 0
 
 
 # one server of several
@@ -1201,7 +1228,7 @@ def test_chaos(site: Site, servers: Servers, flight: int, delivery: str) -> None
         location("ids") + WARM + INTERNAL,
         http=block(
             [f"{fake.url} max_fails=50 fail_timeout=5ms" for fake in fakes],
-            f"connections {1 + flight}; timeout 30ms; connect_timeout 20ms;",
+            f"connections {1 + flight}; timeout 60ms; connect_timeout 20ms;",
         ),
     )
     seen: Counter[int] = Counter()
@@ -1247,7 +1274,7 @@ def traced(nginx: Nginx, output: Path) -> Iterator[None]:
         yield
     finally:
         process.send_signal(signal.SIGINT)
-        process.wait(10)
+        process.wait(60)
 
 
 def test_no_system_call_blocks(
@@ -1364,7 +1391,7 @@ def test_static_files_while_memcached_hangs(
     site.html.write_id("static", 5)
     nginx = site.start(
         "keepalive_requests 1000000;" + location("ids") + WARM + INTERNAL,
-        http=block([f"{memcached.url} {fails}"]),
+        http=block([f"{memcached.url} {fails}"], "timeout 250ms;"),
     )
     ratios = []
     for _ in range(8):

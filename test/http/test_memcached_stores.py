@@ -12,7 +12,7 @@ from lib.clients import dalli, libmemcached, php_memcached
 from lib.fake_memcached import Fake, hang_up, hold, never
 from lib.memcached import Memcached
 from lib.nginx import ConfigCheck, Nginx
-from lib.servers import APP, FALLBACK, Servers, add, block, location
+from lib.servers import APP, FALLBACK, PATIENT, Servers, add, block, location
 from lib.site import INTERNAL, Site
 from lib.turn import WARM, send_at_once
 from lib.wait import wait_until
@@ -548,7 +548,7 @@ def test_dead_server_comes_back(
     values = write_files(site, ids)
     lines = [f"{s.url} max_fails=1 fail_timeout=100ms" for s in three]
     three[0].kill()
-    nginx = site.start(location("ids") + INTERNAL, http=block(lines))
+    nginx = site.start(location("ids") + INTERNAL, http=block(lines, PATIENT))
     for n in ids:
         assert nginx.get(f"/file/{n}").status in (404, 502)
     three[0].start()
@@ -570,7 +570,7 @@ def test_breaker_of_each_server(site: Site, servers: Servers) -> None:
         f"{fakes[1].url} max_fails=5 fail_timeout=60s",
     ]
     nginx = site.start(
-        location("ids") + INTERNAL, http=block(lines, "distribution ketama;")
+        location("ids") + INTERNAL, http=block(lines, f"distribution ketama; {PATIENT}")
     )
     for n in range(60):
         assert nginx.get(f"/file/{n}").status == 502
@@ -587,7 +587,8 @@ def test_black_hole_in_a_ring(site: Site, servers: Servers, ids: list[int]) -> N
     lines = [fake.url for fake in fakes]
     lines.insert(1, f"{servers.black_hole().url} max_fails=1 fail_timeout=60s")
     nginx = site.start(
-        location("ids") + WARM + INTERNAL, http=block(lines, "connect_timeout 50ms;")
+        location("ids") + WARM + INTERNAL,
+        http=block(lines, f"connect_timeout 50ms; {PATIENT}"),
     )
     clients = send_at_once(nginx, [f"/file/{n}" for n in ids])
     statuses = []

@@ -156,14 +156,18 @@ def test_no_id_or_path_in_a_label(site: Site) -> None:
     nginx = site.start(
         f"location / {{ http_sendfile on; http_sendfile_key $arg_k; {CACHE} }}"
         + STATUS
+        + "location /quiet { http_sendfile_status ids=off; }"
         + INTERNAL,
         http=ZONE,
     )
     site.assert_file(nginx.get("/secret-3?k=secret-1"), 7)
     assert nginx.get("/secret-4?k=secret-5").status == 404
     wait_for_total(nginx, 2)
-    for path in ("metrics", "json"):
-        assert b"secret" not in nginx.get(f"/status/{path}").body
+    for path in ("status/metrics", "quiet/metrics", "quiet/json"):
+        assert b"secret" not in nginx.get(f"/{path}").body
+    # the lists of IDs have IDs, and nothing else of the requests
+    told = set(re.findall(r"secret-\d", nginx.get("/status/json").text))
+    assert told == {"secret-1", "secret-5"}
 
 
 def documented() -> dict[str, tuple[set[str], str]]:

@@ -382,7 +382,7 @@ def test_time(ruby: Site, code: str) -> None:
         assert nginx.get("/ruby").status == 500
         assert_well(nginx)
     # a sanitizer makes a single call of these ten times as long
-    most = 1.0 if ruby.flavour.name != "asan" else 5.0
+    most = 3.0 if ruby.flavour.name != "asan" else 15.0
     assert seconds_of(pid) - before < 3 * most
     lines = [s for s in nginx.errors() if "mruby:" in s]
     assert len(lines) == 3
@@ -453,7 +453,7 @@ def test_time_of_a_message(ruby: Site) -> None:
     before = seconds_of(pid)
     assert nginx.get("/ruby").status == 500
     nginx.wait_for_log("mruby: .*: Sly: ")
-    assert seconds_of(pid) - before < 1.0
+    assert seconds_of(pid) - before < 10
     assert_well(nginx)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -103,10 +102,8 @@ def test_function_that_is_not_called(served: Site) -> None:
     """A time limit, after which the worker goes on unharmed."""
     elf = code_of(served)
     [worker] = served.nginx.workers()
-    before = time.monotonic()
     with Tracer(worker) as tracer, pytest.raises(TimeoutError):
         tracer.run_to_function(elf, HANDLER, timeout=0.2)
-    assert time.monotonic() - before < 10
     served.assert_file(served.nginx.get("/file/7"), 7)
     assert served.nginx.workers() == [worker]
 

@@ -167,7 +167,7 @@ def run_shell(text: str, directory: Path) -> str:
         check=False,
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=300,
     )
     assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -397,6 +397,18 @@ def test_error_pages_of_another_status(
     assert_no_trace_but_the_pages_own(site, nginx, response)
 
 
+def test_error_page_has_a_date_of_its_own(site: Site, delivery: str) -> None:
+    """… also if the record had no headers, and Last-Modified was the file's."""
+    page = site.html.write("sorry.html", b"sorry" * 400)
+    os.utime(page, (1_500_000_000, 1_500_000_000))
+    site.add(1, size=1000)
+    nginx = site.start("error_page 416 =200 /sorry.html;" + FILE)
+    response = nginx.get("/file/1", {"Range": "bytes=1000-"})
+    assert (response.status, response.body) == (206, b"sorry" * 200)
+    dates = [value for name, value in response.headers if name == "Last-Modified"]
+    assert dates == ["Fri, 14 Jul 2017 02:40:00 GMT"]
+
+
 def assert_no_trace_but_the_pages_own(
     site: Site, nginx: Nginx, response: Response
 ) -> None:

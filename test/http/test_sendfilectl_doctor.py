@@ -9,18 +9,22 @@ import shutil
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
 from lib.memcached import Memcached
-from lib.nginx import WORKER_USER, free_port
+from lib.nginx import WORKER_USER
 from lib.site import Site
+from lib.sqlite import QUERY, block, connect, create, load_sqlite, location
 
 pytest_plugins = ("lib.memcached_fixtures",)
 
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 DIRECT = "location /file/ { http_sendfile on; %%DIRECT%% }"
 ENOUGH = "worker_rlimit_nofile 1024;"
 
@@ -247,8 +251,8 @@ def test_file_that_the_workers_may_not_read(site: Site) -> None:
     site.add(7)
     path = site.files.root / "aa" / "7.dat"
     path.chmod(0o600)
-    for location in (DIRECT, "location /file/ { http_sendfile on; } %%INTERNAL%%"):
-        found = only(doctor(site, location), "root")
+    for place in (DIRECT, "location /file/ { http_sendfile on; } %%INTERNAL%%"):
+        found = only(doctor(site, place), "root")
         assert f"may not read {path} (0600 " in found["text"]
         assert found["write"] == f"chmod o+r {path}"
 
@@ -342,6 +346,178 @@ def test_what_only_root_may_look_at(site: Site) -> None:
     assert checks == {"config", "root"}, found
     (root,) = (one for one in found["findings"] if one["check"] == "root")
     assert root["write"] == f"chmod o+x {site.files.root}/aa"
+
+
+# databases of SQLite
+
+
+@pytest.fixture
+def database(site: Site) -> Iterator[Path]:
+    """A database in WAL mode, which the application has open."""
+    load_sqlite(site)
+    path = create(site, [7], journal="WAL")
+    with closing(connect(path)) as application:
+        application.execute("UPDATE files SET path = path")
+        for end in ("-wal", "-shm"):
+            Path(f"{path}{end}").chmod(0o644)
+        yield path
+
+
+def stores(site: Site, path: Path, query: str = QUERY) -> list[dict[str, Any]]:
+    """Return what is found of a store that is a database."""
+    found = doctor(site, location(), block(path, query))
+    return [one for one in found if one["check"] == "store"]
+
+
+def test_database_without_findings(site: Site, database: Path) -> None:
+    """It is looked at, and neither read by who writes nor changed by who reads."""
+    with closing(connect(database)) as application:
+        application.execute("INSERT INTO files (id, path) VALUES (8, 'x')")
+        for end in ("-wal", "-shm"):
+            Path(f"{database}{end}").chmod(0o644)
+        before = sorted(site.directory.glob("app.*"))
+        content = database.read_bytes()
+        assert doctor(site, location(), block(database)) == []
+        assert database.read_bytes() == content
+        assert before == sorted(site.directory.glob("app.*"))
+        assert application.execute("SELECT count(*) FROM files").fetchone() == (2,)
+    found = diagnose(site)
+    assert found["unchecked"] == []
+
+
+def test_database_that_is_not_there(site: Site, database: Path) -> None:
+    other = site.directory / "nosuch.sqlite3"
+    found = only(stores(site, other), "store")
+    assert found["severity"] == "error"
+    assert f"no database at {other}" in found["text"]
+    assert found["write"] == "start the application once, or correct the path"
+    assert found["line"] == line_of(site, "server sqlite:")
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm"])
+def test_database_that_workers_may_not_read(
+    site: Site, database: Path, end: str
+) -> None:
+    """Of the three files the one is named, and the chmod."""
+    Path(f"{database}{end}").chmod(0o600)
+    found = only(stores(site, database), "store")
+    assert found["severity"] == "error"
+    assert f"may not read {database}{end} (0600" in found["text"]
+    assert found["write"] == f"chmod o+r {database}{end}"
+
+
+def test_database_in_a_folder_that_is_closed(site: Site, database: Path) -> None:
+    folder = site.directory / "closed"
+    folder.mkdir()
+    path = folder / "app.sqlite3"
+    for end in ("", "-wal", "-shm"):
+        Path(f"{database}{end}").rename(f"{path}{end}")
+    folder.chmod(0o700)
+    found = stores(site, path)
+    assert {one["write"] for one in found} == {f"chmod o+x {folder}"}
+    assert f"may not enter {folder}" in found[0]["text"]
+
+
+def test_database_without_wal(site: Site) -> None:
+    load_sqlite(site)
+    path = create(site, [7], journal="DELETE")
+    found = only(stores(site, path), "store")
+    assert found["severity"] == "warning"
+    assert "not in WAL mode" in found["text"]
+    assert "PRAGMA journal_mode=WAL" in found["write"]
+
+
+def test_database_that_nobody_has_open(site: Site) -> None:
+    """Its files are not there, and are not made by who looks."""
+    load_sqlite(site)
+    path = create(site, [7], journal="WAL")
+    assert not Path(f"{path}-wal").exists()
+    found = only(stores(site, path), "store")
+    assert found["severity"] == "error"
+    assert f"there is no {path}-wal" in found["text"]
+    assert found["write"] == "start the application"
+    assert list(site.directory.glob("app.*")) == [path]
+
+
+def test_database_that_anybody_may_write(site: Site, database: Path) -> None:
+    database.chmod(0o666)
+    found = only(stores(site, database), "store")
+    assert found["write"] == f"chmod o-w {database}"
+
+
+def test_file_that_is_no_database(site: Site, database: Path) -> None:
+    database.write_bytes(b"no database at all, and longer than a header" * 9)
+    found = only(stores(site, database), "store")
+    assert f"{database} is no database of SQLite" in found["text"]
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "write"),
+    [
+        ("SELECT paht FROM files WHERE id = ?", "no such column: paht", "correct"),
+        ("SELECT path FROM nosuch WHERE id = ?", "no such table: nosuch", "correct"),
+        (
+            "SELECT path, id FROM files WHERE id = ?",
+            'has the column "id", which is none of a record\'s',
+            "with AS",
+        ),
+        ("SELECT type, name FROM files WHERE id = ?", 'no column "path"', "with AS"),
+        ("SELECT path FROM files", "not one parameter", "where the key belongs"),
+        (
+            "SELECT path FROM files WHERE id = ? AND type = ?",
+            "not one parameter",
+            "where the key belongs",
+        ),
+    ],
+)
+def test_query_that_does_not_fit(
+    site: Site, database: Path, query: str, text: str, write: str
+) -> None:
+    """Whether or not nginx has refused it: the line of the query, and what to write."""
+    found = only(stores(site, database, query), "store")
+    assert found["severity"] == "error"
+    assert text in found["text"]
+    assert write in found["write"]
+    assert found["line"] == line_of(site, "query ")
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT path, type AS TYPE FROM files WHERE id = ?1 OR name = ?1;",
+        "SELECT path FROM files WHERE id = ? -- by id",
+        "WITH f AS (SELECT * FROM files) SELECT path, name FROM f WHERE id = ?",
+    ],
+)
+def test_query_that_fits(site: Site, database: Path, query: str) -> None:
+    assert stores(site, database, query) == []
+
+
+@pytest.mark.parametrize(
+    ("preset", "table", "columns"),
+    [
+        ("activestorage", "active_storage_blobs", "id, key, filename, content_type"),
+        ("solid_cache", "solid_cache_entries", "key, value, key_hash"),
+    ],
+)
+def test_tables_of_known_queries(
+    site: Site, database: Path, preset: str, table: str, columns: str
+) -> None:
+    """No table, a table without a column, and the table as Rails makes it."""
+    found = only(stores(site, database, preset), "store")
+    assert f'no table "{table}"' in found["text"]
+    assert "bin/rails" in found["write"]
+    some, last = columns.rsplit(", ", 1)
+    for sql, expected in (
+        (f"CREATE TABLE {table} ({some})", f'has no column "{last}"'),
+        (f"ALTER TABLE {table} ADD COLUMN {last}", ""),
+    ):
+        with closing(connect(database)) as application:
+            application.execute(sql)
+            for end in ("-wal", "-shm"):
+                Path(f"{database}{end}").chmod(0o644)
+            told = stores(site, database, preset)
+            assert [expected in one["text"] for one in told] == [True] * bool(expected)
 
 
 # who may have the files

@@ -27,7 +27,7 @@ LEARN = (
     "location / { http_sendfile_learn on; http_sendfile_cache main;"
     f" %%ACCEPT%% %%PASS%% }} {STATIC} %%INTERNAL%%"
 )
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 
 
 def purge(

@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ports import free_port
 
-from lib.nginx import Nginx, free_port
+from lib.nginx import Nginx
 from lib.site import Site
 
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 ZONE = "http_sendfile_cache_zone main:1m;"
 SERVER = (
     "location /file/ { http_sendfile on; http_sendfile_cache main; %%DIRECT%% }"

@@ -524,7 +524,7 @@ def test_long_query_is_stopped(sqlite: Site) -> None:
         " WHERE i < 4000000000) SELECT path FROM files WHERE id = ?1 AND"
         " (id = 7 OR (SELECT count(*) FROM n) > 0)"
     )
-    nginx = start(sqlite, path, query, "timeout 100ms;")
+    nginx = start(sqlite, path, query, "timeout 500ms;")
     for _ in range(2):
         found = status(nginx, 8)
         assert found[0] == "MISS"

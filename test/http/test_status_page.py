@@ -19,12 +19,17 @@ SOURCES = Path(__file__).resolve().parents[2] / "src" / "status"
 HUGE = 2**64 - 1
 NAME = '<script>document.title="x"</script><img src=x onerror=alert(1)>'
 
+NAMES = (
+    *("location", "host", "store", "server", "zone"),
+    *("id", "reason", "detail", "error", "advice", "kind"),
+)
+
 Figures = dict[str, Any]
 
 pytest_plugins = ("lib.browser_fixtures",)
 
 # a browser starts slowly where much else is done
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(1200)
 
 
 @pytest.fixture
@@ -47,7 +52,8 @@ def scaled(document: Figures, to: int) -> Figures:
         if isinstance(value, list):
             return [walk(item, name) for item in value]
         keep = isinstance(value, bool) or not isinstance(value, int)
-        return value if keep or name in ("version", "le") else to
+        kept = ("version", "le", "status", "errno", "half_life")
+        return value if keep or name in kept else to
 
     return walk(document, "")  # type: ignore[no-any-return]
 
@@ -59,7 +65,37 @@ def counted(document: Figures, to: int) -> Figures:
     found["requests"]["results"] = dict.fromkeys(names, 1)
     found["requests"]["sources"] = dict.fromkeys(("store", "cache", "app"), 1)
     found["learn"]["refused"] = [{"reason": "no-store", "count": 1}]
+    found["last_failures"] = [failure(found, n) for n in range(32)]
+    found["top_ids"]["requests"] = 1
+    found["top_ids"]["ids"] = [
+        {**ID, "id": f"{n}" * (n + 1), "requests": 1} for n in range(1, 21)
+    ]
     return scaled(found, to)
+
+
+ID = {"location": "/file/", "host": "localhost", "error": 0}
+
+
+def failure(document: Figures, n: int) -> Figures:
+    """The nth of the last failures, none like the other."""
+    return {
+        "time": document["time"] - n,
+        "first": document["time"] - 100 * n - 1,
+        "count": 1,
+        "location": "/file/" + n * "long/",
+        "host": "localhost",
+        "kind": "miss" if n % 2 else "error",
+        "reason": "not in store" if n % 2 else "cannot open file",
+        "detail": "" if n % 3 else "database is locked",
+        "errno": n % 2,
+        "error": "" if n % 2 else "Permission denied",
+        "store": "memcached://10.0.0.11:11211",
+        "server": "" if n % 2 else "10.0.0.11:11211",
+        "status": 404,
+        "id": "7" * (8 * n),
+        "truncated": n > 29,
+        "advice": "Restore the file or correct the record; then look again.",
+    }
 
 
 def full_zone(document: Figures) -> Figures:
@@ -168,6 +204,34 @@ def test_axe_finds_nothing(
     page.assert_clean(failed=True)
 
 
+def test_it_shows_the_last_failures_and_the_most_asked_ids(
+    site: Site, start: Figures, browser: Browser
+) -> None:
+    """Reason, how often, where and what to do; and IDs, with their part of all."""
+    page = browser.open(url(site))
+    page.wait_text("#last", "no request has failed yet")
+    page.wait_text("#ids", "no request yet")
+    for path in ("/file/8", "/file/404", "/file/7", "/file/7"):
+        site.nginx.get(path)
+    page.wait_text("#last", "404")
+    page.wait_text("#last", "not in store")
+    page.wait_text("#last", f"lmdb:{site.store.path}")
+    page.wait_text("#last", "Nothing for an ID that is new or gone.")
+    page.wait_text("#ids", "50.0 %")
+    page.wait_text("#ids", "about 2")
+    page.assert_clean()
+
+
+def test_without_ids_there_is_no_place_for_them(site: Site, browser: Browser) -> None:
+    site.start(FILE + "location /status { http_sendfile_status ids=off; }", http=ZONE)
+    site.nginx.get("/file/12345")
+    page = browser.open(url(site))
+    page.wait_text("#last", "not in store")
+    assert not page.visible("#top")
+    assert "12345" not in page.text("body")
+    page.assert_clean()
+
+
 def test_counters_are_exact(site: Site, start: Figures, browser: Browser) -> None:
     """2^64 - 1 is no number of JavaScript's."""
     page = browser.open(url(site), document=counted(start, HUGE))
@@ -219,9 +283,12 @@ def test_median_and_p99_are_of_the_last_minute(
 
 def test_names_are_text(site: Site, start: Figures, browser: Browser) -> None:
     document = counted(start, 5)
-    for key in ("locations", "stores", "zones"):
-        for item in document[key]:
-            for name in ("location", "host", "store", "server", "zone"):
+    for items in (
+        *(document[key] for key in ("locations", "stores", "zones", "last_failures")),
+        document["top_ids"]["ids"],
+    ):
+        for item in items:
+            for name in NAMES:
                 if name in item:
                     item[name] = NAME
     document["module"] = document["nginx"] = NAME
@@ -242,7 +309,10 @@ def test_names_are_text(site: Site, start: Figures, browser: Browser) -> None:
     page.wait_text("#state", "live")
     page.explain(NAME)
     page.wait_text("#explained", NAME)
-    for place in ("#about", "#locations", "#stores", "#zones", "#learn", "#failures"):
+    for place in (
+        *("#about", "#locations", "#stores", "#zones", "#learn", "#failures"),
+        *("#last", "#ids"),
+    ):
         page.wait_text(place, NAME)
     assert page.count("main script, main img") == 0
     assert page.title == "ngx_sendfile status"

@@ -13,7 +13,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-sys.path.insert(1, str(Path(__file__).resolve().parents[1] / "http"))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[1:1] = [str(ROOT / "test" / "http"), str(ROOT / "tools")]
 
 from oracle.run import main
 

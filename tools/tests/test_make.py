@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -20,6 +19,7 @@ from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 
 import pytest
+from ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = "ngx_http_sendfile_module.so"
@@ -191,18 +191,6 @@ def test_install(tree: Path, module: Path, tmp_path: Path) -> None:
     assert again.returncode == 0, again.stdout
 
 
-def free_port() -> int:
-    """A port below those that the kernel gives to outgoing connections."""
-    while True:
-        port = random.randint(10_000, 30_000)
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-
-
 class Demo:
     """A running `make run`.
 
@@ -251,7 +239,7 @@ class Demo:
     def stop(self) -> str:
         """Do what Ctrl-C does, wait, and return what was printed."""
         os.killpg(self.process.pid, signal.SIGINT)
-        rest, _ = self.process.communicate(timeout=60)
+        rest, _ = self.process.communicate(timeout=TIMEOUT)
         return self.said + rest
 
 
@@ -375,7 +363,7 @@ def test_run_twice_in_a_row(tree: Path, own_demo: Demo) -> None:
 
 def test_run_after_it_was_killed(tree: Path, own_demo: Demo) -> None:
     os.killpg(own_demo.process.pid, signal.SIGKILL)
-    own_demo.process.communicate(timeout=60)
+    own_demo.process.communicate(timeout=TIMEOUT)
     assert own_demo.folder.is_dir()
     again = Demo(tree, own_demo.port)
     try:

@@ -9,7 +9,7 @@ require 'tmpdir'
 # Servers of the tests, on ports of 127.0.0.1 that the system has chosen.
 module Servers
   ROOT = File.expand_path('../../..', __dir__)
-  DEADLINE = 20
+  DEADLINE = 60
 
   module_function
 

@@ -15,8 +15,8 @@ from lib.nginx import WORKER_USER
 from lib.wait import wait_until
 
 APPS = Path(__file__).resolve().parents[1]
-START_TIMEOUT = 30.0
-STOP_TIMEOUT = 20.0
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 60.0
 LOG_TAIL = 3000
 
 

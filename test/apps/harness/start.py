@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote
 
+from ports import free_port
+
 from lib.client import Headers, Response
 from lib.files import Files
-from lib.nginx import Nginx, free_port
+from lib.nginx import Nginx
 from lib.site import Site
 
 from .app import Place, Running, StartFailed

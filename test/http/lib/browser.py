@@ -13,7 +13,7 @@ from .wait import wait_until
 
 AXE = files("axe_playwright_python") / "axe.min.js"
 # seconds that a page may take on a machine that has much else to do
-PATIENCE = 60.0
+PATIENCE = 300.0
 
 
 class Page:

@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,13 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from .client import Connection, Headers, Response
+from .client import TIMEOUT, Connection, Headers, Response
 from .nginx import LogEntry, Nginx
 from .wait import wait_until
 
 ZONE = "http_sendfile_cache_zone main:4m;\n"
 CACHE = "http_sendfile_cache main;"
 STATUS = "location /status { http_sendfile_status write; }\n"
+
+# a server that puts little into a connection that nobody reads from
+SLOW = "listen 127.0.0.1:%%PORT:slow%% sndbuf=16k;\n"
 
 # a modification time long ago, for files that are to be kept
 MTIME = 1_700_000_000
@@ -190,7 +194,7 @@ def _strace(pid: int, output: Path, *options: str) -> Iterator[None]:
         wait_until(attached, what="strace to be attached")
         yield
         process.send_signal(signal.SIGINT)
-        process.wait(20)
+        process.wait(60)
     finally:
         if process.poll() is None:
             process.kill()
@@ -250,3 +254,15 @@ def wait_until_held_up(pid: int) -> None:
         return seen[0] >= 5
 
     wait_until(held_up, what=f"{pid} to be held up")
+
+
+def slow_connection(nginx: Nginx) -> Connection:
+    """Return a connection to SLOW that takes in little before it is read from."""
+    connection = nginx.connect("slow")
+    connection.socket.close()
+    sock = socket.socket()
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    sock.settimeout(TIMEOUT)
+    sock.connect(("127.0.0.1", nginx.port_of("slow")))
+    connection.socket = sock
+    return connection

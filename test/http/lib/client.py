@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import socket
 import ssl
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 import httpx
 
+from .wait import PATIENCE
+
 if TYPE_CHECKING:
     from typing import Self
 
-TIMEOUT = 20.0
+TIMEOUT = PATIENCE
 
 Headers = Mapping[str, str] | Iterable[tuple[str, str]]
 
@@ -71,6 +75,9 @@ class Connection:
         tls: a context, to speak TLS to ``localhost``.
         timeout: seconds for each read and write.
         address: for a port.
+
+    Attributes:
+        opened: when that was, a moment of the monotonic clock.
     """
 
     def __init__(
@@ -80,6 +87,7 @@ class Connection:
         timeout: float = TIMEOUT,
         address: str = "127.0.0.1",
     ) -> None:
+        self.opened = time.monotonic()
         sock: socket.socket
         if isinstance(port, int):
             sock = socket.create_connection((address, port), timeout)
@@ -267,6 +275,27 @@ def http2_client(port: int, tls: ssl.SSLContext | None = None) -> httpx.Client:
         trust_env=False,
         headers={"Accept-Encoding": "identity"},
     )
+
+
+def http2_at_once(port: int, targets: Sequence[str]) -> list[Response]:
+    """Ask for several targets, each in a stream of one connection, at once.
+
+    In one thread: httpx's connections may be shared by tasks, not by threads.
+    """
+
+    async def ask() -> list[Response]:
+        async with httpx.AsyncClient(
+            http1=False,
+            http2=True,
+            base_url=f"http://localhost:{port}",
+            timeout=TIMEOUT,
+            trust_env=False,
+            headers={"Accept-Encoding": "identity"},
+        ) as client:
+            answers = await asyncio.gather(*map(client.get, targets))
+            return [from_httpx(answer) for answer in answers]
+
+    return asyncio.run(ask())
 
 
 def from_httpx(response: httpx.Response) -> Response:

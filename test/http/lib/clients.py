@@ -12,7 +12,7 @@ import pylibmc  # type: ignore[import-untyped]
 
 from .memcached import Memcached
 
-TIMEOUT = 60.0
+TIMEOUT = 300.0
 
 # the Debian package that a test needs for it
 PACKAGES = {

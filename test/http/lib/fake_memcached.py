@@ -379,7 +379,7 @@ class Fake:
             done.set()
 
         self._loop.call_soon_threadsafe(call)
-        assert done.wait(10), "the fake memcached hangs"
+        assert done.wait(60), "the fake memcached hangs"
 
     def release(self) -> None:
         """Let all scripts that hold go on, and those to come."""

@@ -24,7 +24,7 @@ import h2.events
 
 from .backend import Request
 
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 KEEP = "Connection: keep-alive"
 

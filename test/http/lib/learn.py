@@ -17,7 +17,7 @@ from .gateway import Gateway, Said
 from .http10 import PeerRequest
 from .nginx import Nginx
 from .site import Site
-from .wait import wait_until
+from .wait import lateness, wait_until
 
 SIZE = 1000
 NAME = "aa/1.txt"
@@ -27,8 +27,6 @@ LEARN = "http_sendfile_learn on; http_sendfile_cache main;"
 SERVER = f"location / {{ {LEARN} %%ACCEPT%% %%PASS%% }} {STATIC} %%INTERNAL%% {STATUS}"
 
 MINUTE = ("X-Accel-Expires", "60")
-# long enough for an answer that takes its time
-SOON = ("X-Accel-Expires", "2")
 
 AUTHORIZED = {"Authorization": "Basic dXNlcjpwYXNz"}
 
@@ -91,6 +89,11 @@ def assert_learned(nginx: Nginx, app: Gateway, uri: str = "/a") -> None:
     assert app.count() == before + 1
 
 
+def soon() -> tuple[str, str]:
+    """Return a lifetime that is over soon, but not before a test has asked thrice."""
+    return ("X-Accel-Expires", str(2 + round(2 * lateness())))
+
+
 def in_seconds(seconds: float) -> str:
     """Return an HTTP date."""
     return formatdate(time.time() + seconds, usegmt=True)
@@ -117,20 +120,48 @@ def expire(
     Returns:
         The connection of that request.
     """
-    deadline = time.monotonic() + 20
-    while True:
+
+    def asks() -> Connection | None:
         connection = nginx.connect()
         connection.send_request(method, uri, headers)
-
-        def answered(connection: Connection = connection) -> bool:
-            return bool(select.select([connection.socket], [], [], 0)[0])
-
-        wait_until(lambda: app.count() >= count or answered(), what="an answer")
-        if app.count() >= count and not answered():
+        if _is_held(connection, app, count):
             return connection
         assert connection.read_response(method).status in (200, 206)
         connection.close()
-        assert time.monotonic() < deadline, "it does not expire"
+        return None
+
+    connection = wait_until(asks, what="it to expire")
+    assert connection is not None
+    return connection
+
+
+def reach(nginx: Nginx, app: Gateway, count: int, uri: str = "/a") -> Connection:
+    """As ``expire``, of which the first request has to reach the application."""
+    connection = nginx.connect()
+    connection.send_request("GET", uri)
+    assert _is_held(connection, app, count), connection.read_response()
+    return connection
+
+
+def leave(nginx: Nginx, connection: Connection, uri: str = "/a") -> None:
+    """Break the connection of a request, and wait until nginx knows."""
+
+    def left() -> int:
+        return sum(entry.code == 499 for entry in nginx.access_entries(uri))
+
+    before = left()
+    connection.abort()
+    wait_until(lambda: left() > before, what="nginx to notice")
+
+
+def _is_held(connection: Connection, app: Gateway, count: int) -> bool:
+    """Tell whether a request has reached the application, or is answered."""
+
+    def answered() -> bool:
+        return bool(select.select([connection.socket], [], [], 0)[0])
+
+    wait_until(lambda: app.count() >= count or answered(), what="an answer")
+    return app.count() >= count and not answered()
 
 
 class Held:
@@ -153,7 +184,7 @@ class Held:
     def _script(self, request: PeerRequest) -> Said:
         if self._app.count() == 1:
             return self._first
-        assert self.go.wait(20), "nobody lets the application go on"
+        assert self.go.wait(300), "nobody lets the application go on"
         return self.later
 
 

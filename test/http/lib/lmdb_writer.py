@@ -123,7 +123,7 @@ class Writer:
         assert self._process.stdin is not None and self._process.stdout is not None
         if not self._process.stdin.closed:
             self._process.stdin.close()
-            code = self._process.wait(20)
+            code = self._process.wait(60)
             self._process.stdout.close()
             assert code == 0, f"the writer ended with {code}"
 
@@ -131,7 +131,7 @@ class Writer:
         """Kill it by SIGKILL, whatever it is at."""
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.kill()
-        self._process.wait(20)
+        self._process.wait(60)
         self._process.stdin.close()
         self._process.stdout.close()
 

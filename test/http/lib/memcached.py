@@ -14,7 +14,7 @@ from pathlib import Path
 from .wait import has_stopped, wait_until
 
 DEFAULT_PORT = 11211
-TIMEOUT = 20.0
+TIMEOUT = 60.0
 
 
 def to_bytes(value: object) -> bytes:

@@ -12,10 +12,8 @@ NGX_BINARY, NGX_MODULE
 
 from __future__ import annotations
 
-import errno
 import functools
 import os
-import random
 import re
 import shutil
 import signal
@@ -28,18 +26,19 @@ from pathlib import Path
 from typing import BinaryIO
 
 import httpx
+from ports import free_port
 
 from . import client
 from .client import Headers, Response
-from .wait import wait_until
+from .wait import PATIENCE, wait_until
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 WORKER_USER = "www-data"
 START_ATTEMPTS = 6
 WORKER = "nginx: worker process"
 
-START_TIMEOUT = 20.0
-STOP_TIMEOUT = 20.0
+STOP_TIMEOUT = PATIENCE
+CHECK_TIMEOUT = 120.0
 
 # a line like this in a log fails the test, unless the test allowed it
 FATAL = re.compile(
@@ -257,27 +256,6 @@ def render(template: str, variables: Mapping[str, str]) -> str:
     return template
 
 
-def free_port() -> int:
-    """Return a port of 127.0.0.1 that nobody uses at this moment.
-
-    It is below the range that the kernel takes the ports of outgoing
-    connections from: one of those would be taken before nginx can bind it.
-    """
-    limits = Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()
-    lowest, highest = 10_000, int(limits[0]) - 1
-    while True:
-        port = random.randint(lowest, highest) if highest - lowest > 5_000 else 0
-        with socket.socket() as sock:
-            try:
-                sock.bind(("127.0.0.1", port))
-            except OSError as error:
-                if error.errno == errno.EADDRINUSE:
-                    continue
-                raise
-            found: int = sock.getsockname()[1]
-            return found
-
-
 class StartFailed(Exception):
     """nginx ended instead of serving; its output is the message."""
 
@@ -345,9 +323,11 @@ class Nginx:
         return port
 
     def _command(self, *arguments: str) -> list[str]:
+        # without -e: what is said before the configuration is read goes to stderr
+        log = ["-e", str(self.error_log)] if self.flavour.version >= (1, 19, 5) else []
         return [
             *(str(self.flavour.binary), "-p", f"{self.directory}/"),
-            *("-c", str(self.conf), "-e", str(self.error_log), *arguments),
+            *("-c", str(self.conf), *log, *arguments),
         ]
 
     def _environment(self, leaks: bool = True) -> dict[str, str]:
@@ -374,7 +354,7 @@ class Nginx:
             text=True,
             # nginx -t leaves its memory to the end of the process
             env=self._environment(leaks=False),
-            timeout=30,
+            timeout=CHECK_TIMEOUT,
         )
         # what is wrong with the test's configuration is also in the error log
         self.error_log.unlink(missing_ok=True)
@@ -413,7 +393,7 @@ class Nginx:
                 env=self._environment(),
                 start_new_session=True,
             )
-        wait_until(self._is_up, START_TIMEOUT, "nginx to accept connections")
+        wait_until(self._is_up, what="nginx to accept connections")
 
     def _is_up(self) -> bool:
         assert self._process is not None
@@ -427,7 +407,7 @@ class Nginx:
             return False
         for port in self._ports.values():
             try:
-                socket.create_connection(("127.0.0.1", port), 1).close()
+                socket.create_connection(("127.0.0.1", port), PATIENCE).close()
             except ConnectionRefusedError:
                 return False
         return True
@@ -488,7 +468,7 @@ class Nginx:
             now = set(self.workers())
             return len(now) >= len(old) and not now & old
 
-        wait_until(new_generation, START_TIMEOUT, "the new workers")
+        wait_until(new_generation, what="the new workers")
 
     def stop(self) -> None:
         """Stop gracefully and wait for the end.
@@ -545,7 +525,7 @@ class Nginx:
             s for s in self.errors_text().splitlines() if any(m in s for m in marks)
         ]
 
-    def wait_for_log(self, pattern: str, timeout: float = 10.0) -> str:
+    def wait_for_log(self, pattern: str, timeout: float = PATIENCE) -> str:
         """Wait for a line of the error log that matches, and return it."""
 
         def search() -> str:

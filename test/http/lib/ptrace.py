@@ -35,7 +35,7 @@ NT_PRSTATUS = 1
 WALL = 0x40000000
 
 WORD = 8
-STOP_TIMEOUT = 20.0
+STOP_TIMEOUT = 60.0
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
 import socket
 import tempfile
 from collections.abc import Iterable
@@ -18,10 +19,16 @@ from .site import Site
 from .wait import wait_until
 
 DEFAULT_PORT_LOCK = Path(tempfile.gettempdir()) / f"nsf-port-{DEFAULT_PORT}.lock"
-DEFAULT_PORT_WAIT = 50.0
+DEFAULT_PORT_WAIT = 300.0
 
 APP = "location @app { proxy_pass http://%%APP%%; }\n"
 FALLBACK = "http_sendfile_fallback @app;"
+
+# of lookups, where a test says none: a store may have to wait for a processor
+DEADLINE = "timeout 3s;"
+
+# a deadline that is none: a client gives up before
+PATIENT = "timeout 5m;"
 
 
 class Closing(Protocol):
@@ -195,14 +202,16 @@ def block(servers: Iterable[str], more: str = "", name: str = "ids") -> str:
 
     Args:
         servers: a URL each, with parameters or without.
-        more: directives.
+        more: directives; a ``timeout`` takes the place of DEADLINE.
         name: of the store.
     """
     lines = "".join(f"    server {server};\n" for server in servers)
+    if not re.search(r"\btimeout ", more):
+        more = f"{DEADLINE} {more}"
     return f"http_sendfile_store {name} {{\n{lines}    {more}\n}}\n"
 
 
-def patient(server: str, more: str = "timeout 20s;", name: str = "ids") -> str:
+def patient(server: str, more: str = PATIENT, name: str = "ids") -> str:
     """Return a block of one server that is never thought to be down."""
     return block([f"{server} max_fails=0"], more, name)
 

@@ -98,7 +98,7 @@ def vectors() -> list[Vector]:
 def run(*command: str | Path, text: str = "") -> list[str]:
     """Run a program of the tests' and return the lines that it writes."""
     done = subprocess.run(
-        command, input=text, capture_output=True, text=True, timeout=120, check=False
+        command, input=text, capture_output=True, text=True, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()

@@ -39,6 +39,7 @@ http {
     }
     default_type application/x-unknown;
     %%LOOKUP%%
+    %%DEADLINE%%
     %%HTTP%%
     server {
         listen 127.0.0.1:%%PORT%%;
@@ -52,6 +53,9 @@ http {
 # where redirected files come from, as the README has it
 INTERNAL = "location ^~ /files/ { internal; alias %%FILES%%/; }"
 
+# of lookups, where a test says none: a store may have to wait for a processor
+DEADLINE = "http_sendfile_timeout 3s;"
+
 # direct delivery of the same files
 DIRECT = "http_sendfile_root %%FILES%%;"
 
@@ -63,7 +67,8 @@ class Site:
     files; HTML, the server's root; STORE, the store; INTERNAL, a location
     /files/ for FILES; DIRECT, the directive for direct delivery; DELIVER,
     DIRECT or nothing, by the fixture ``delivery``; APP, host:port of the
-    application; and the other parts of ``CONF``.
+    application; DEADLINE, of lookups, nothing for the default; and the other
+    parts of ``CONF``.
 
     Args:
         flavour: the nginx to run.
@@ -107,6 +112,7 @@ class Site:
             "TEMP": " ".join(f"{n}_temp_path %%DIR%%/temp/{n};" for n in temp),
             "LOG_FORMAT": log_format(self.module),
             "LOOKUP": "http_sendfile_lookup lmdb:%%STORE%%;" if self.module else "",
+            "DEADLINE": DEADLINE if self.module else "",
             "MAIN": "",
             "HTTP": "",
             "SERVER": "",
@@ -190,8 +196,11 @@ class Site:
 
     def template(self, server: str, http: str = "", main: str = "") -> str:
         """Return CONF with directives for its levels put in."""
+        conf = CONF
+        if "http_sendfile_timeout" in http:
+            conf = conf.replace("%%DEADLINE%%", "")
         return (
-            CONF.replace("%%SERVER%%", server)
+            conf.replace("%%SERVER%%", server)
             .replace("%%HTTP%%", http)
             .replace("%%MAIN%%", main)
         )

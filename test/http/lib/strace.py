@@ -106,7 +106,7 @@ class Strace:
             AssertionError: strace wrote a line that is not understood.
         """
         self._process.send_signal(signal.SIGINT)
-        self._process.wait(20)
+        self._process.wait(60)
         calls = []
         for line in self._output.read_text(errors="surrogateescape").splitlines():
             match = CALL.match(line)

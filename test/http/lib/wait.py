@@ -11,11 +11,13 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.005
+# long enough for a machine that has much else to do: who waits for it has failed
+PATIENCE = 60.0
 LATE_SECONDS = 0.1 if os.environ.get("NGX_FLAVOUR") == "asan" else 0.05
 
 
 def wait_until(
-    condition: Callable[[], T], timeout: float = 10.0, what: str = "a condition"
+    condition: Callable[[], T], timeout: float = PATIENCE, what: str = "a condition"
 ) -> T:
     """Call ``condition`` until it returns something true, and return that.
 
@@ -35,6 +37,33 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s in vain for {what}")
         time.sleep(POLL_SECONDS)
+
+
+def how_late(condition: Callable[[], object], what: str = "a condition") -> float:
+    """Ask until a condition is true, and return how long it was not.
+
+    That is the time from the call to the begin of the last question whose answer
+    was no: how long the machine took for an answer does not count.
+
+    Args:
+        condition: asks a server.
+        what: named in the error.
+
+    Raises:
+        AssertionError: the time is over.
+    """
+    begin = late = time.monotonic()
+
+    def asked() -> bool:
+        nonlocal late
+        moment = time.monotonic()
+        if condition():
+            return True
+        late = moment
+        return False
+
+    wait_until(asked, what=what)
+    return late - begin
 
 
 def lateness() -> float:

@@ -31,7 +31,7 @@ from lib.client import Response
 
 from .app import PARTS, SECRET, allowed_in, included
 from .files import ALWAYS, Span, Version
-from .setting import Guide, Lookup, Place, Route
+from .setting import Guide, Keeping, Lookup, Place, Route
 from .world import Answered, Purged, Record, Sent, World
 
 # seconds by which nginx's idea of the time may differ, whose clock is coarse;
@@ -754,7 +754,8 @@ class Model:
         purged = self._purged_since(sent, {key})
         if sent.method not in ("GET", "HEAD"):
             return f"{sent.method} is not for the store"
-        if not self._usable(sent, lookup, key, found, purged, lookup.keeping.valid):
+        valid = max(k.valid for k in self._keepings(lookup))
+        if not self._usable(sent, lookup, key, found, purged, valid):
             past = " and purged" if purged > found[-1].replaced.end else ""
             return f"the record of {version} was replaced{past}"
         direct = lookup.delivery != "prefix"
@@ -809,7 +810,7 @@ class Model:
         if sent.method not in ("GET", "HEAD") or self._was_down(sent, lookup):
             return True
         keys = self._keys(sent, lookup)
-        negative = lookup.keeping.negative
+        negative = max(k.negative for k in self._keepings(lookup))
         for key in keys:
             records = self.world.records.get((lookup.store, key))
             purged = self._purged_since(sent, {key})
@@ -820,6 +821,17 @@ class Model:
             if self._usable(sent, lookup, key, none, purged, negative):
                 return True
         return not keys
+
+    def _keepings(self, lookup: Lookup) -> list[Keeping]:
+        """Return how long each keeps what it reads of this store in this zone."""
+        return [lookup.keeping] + [
+            route.lookup.keeping
+            for routes, _ in self.world.configs
+            for route in routes.values()
+            if route.lookup is not None
+            and route.lookup.store == lookup.store
+            and route.lookup.keeping.zone == lookup.keeping.zone
+        ]
 
     def _by_all(self, begin: float, end: float) -> Iterator[Sent]:
         for other in self.world.sent.values():

@@ -16,6 +16,7 @@ from sendfilectl.doctor.access import User, denied
 from sendfilectl.doctor.config import Directive
 from sendfilectl.doctor.finding import Patient
 from sendfilectl.doctor.levels import Level, everything
+from sendfilectl.doctor.sqlite import check_sqlite
 from sendfilectl.errors import StoreError, UsageError
 from sendfilectl.lmdb_store import Files, check_format, locate
 from sendfilectl.stores import parse_url
@@ -49,12 +50,14 @@ class Used:
         where: the directive that names it.
         level: of a location that asks it.
         connections: of each worker to it.
+        query: the directive of its block, if there is one.
     """
 
     url: str
     where: Directive | None
     level: Level
     connections: int = 1
+    query: Directive | None = None
 
 
 def used(patient: Patient, servers: list[Level]) -> Iterator[Used]:
@@ -80,9 +83,10 @@ def used(patient: Patient, servers: list[Level]) -> Iterator[Used]:
             continue
         seen.add(url)
         each = next((one.arg() for one in block.find("connections")), "1")
+        query = next(block.find("query"), None)
         for server in block.find("server"):
             number = int(each) if each.isdigit() else 1
-            yield Used(server.arg(), server, level, number)
+            yield Used(server.arg(), server, level, number, query)
 
 
 def check_stores(
@@ -102,6 +106,8 @@ def check_stores(
             _lmdb(patient, one, user)
         elif scheme == "memcached":
             _memcached(patient, one, timeout)
+        elif scheme == "sqlite" and one.where is not None:
+            _sqlite(patient, one, one.where, user)
         else:
             patient.unchecked.append(f"{one.url}: doctor knows no store of this kind")
 
@@ -146,6 +152,18 @@ def _lmdb_checked(patient: Patient, one: Used, user: User | None) -> None:
                 one.where,
             )
     _lmdb_files(patient, one, files)
+
+
+def _sqlite(patient: Patient, one: Used, where: Directive, user: User | None) -> None:
+    path = one.url.removeprefix("sqlite:")
+    query = one.query.arg() if one.query is not None else ""
+    try:
+        check_sqlite(patient, path, query, where, one.query, user)
+    except OSError as error:
+        if os.geteuid() == 0:
+            patient.find("error", "store", str(error), "correct the path", where)
+        else:
+            patient.unchecked.append(f"{one.url}: run doctor as root")
 
 
 def _lmdb_files(patient: Patient, one: Used, files: Files) -> None:
