@@ -113,6 +113,10 @@ typedef struct {
     ngx_uint_t                      status_ids;
     ngx_http_sendfile_stats_t      *stats;
     uint64_t                       *counters;
+
+    /* of this process, for the sample of IDs; NULL: none is taken */
+    struct ngx_http_sendfile_recent_s
+                                   *recent;
 } ngx_http_sendfile_main_conf_t;
 
 
@@ -186,6 +190,9 @@ typedef struct {
 
     /* of nsf_str_t: the request's headers that the key names, or NULL */
     ngx_array_t                    *learn_vary;
+
+    /* another module asks for files by their keys here */
+    ngx_uint_t                      asks;      /* unsigned  asks:1; */
 
     /* an "if" block whose key is not said in it */
     ngx_uint_t                      learn_blocked;

@@ -70,7 +70,49 @@ typedef struct {
 } ngx_http_sendfile_known_t;
 
 
-#define NGX_HTTP_SENDFILE_API  4
+/*
+ * A file of which another module knows the key, in memory that lives as long as
+ * the request.  Its record is that of the location's store; where there is
+ * none, and http_sendfile_learn is on, what was kept of a redirect with which
+ * the application has answered before.
+ */
+
+typedef struct ngx_http_sendfile_asked_s  ngx_http_sendfile_asked_t;
+
+struct ngx_http_sendfile_asked_s {
+    ngx_str_t                       key;
+
+    /* whose purge is one of this file, too; empty: nobody's */
+    ngx_str_t                       owner;
+
+    /*
+     * Makes of a record what is to be sent, with strings that live as long as
+     * the request.  NGX_OK, or NGX_ERROR: no memory.
+     */
+    ngx_int_t                     (*record)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_asked_t *asked,
+                                        nsf_target_t *t);
+
+    /*
+     * The application has redirected to this URL.  NGX_OK: "kept" is what to
+     * remember of it; NGX_DECLINED: nothing; NGX_ERROR: no memory.
+     */
+    ngx_int_t                     (*redirect)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_asked_t *asked,
+                                        ngx_str_t *url, ngx_str_t *kept);
+
+    /*
+     * What was remembered, a copy that may be changed, to a file: all but its
+     * key is set, "reason" if there is none.
+     */
+    void                          (*recall)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_asked_t *asked,
+                                        ngx_str_t *kept,
+                                        ngx_http_sendfile_known_t *file);
+};
+
+
+#define NGX_HTTP_SENDFILE_API  5
 
 typedef struct {
     ngx_uint_t                      version;
@@ -103,11 +145,21 @@ typedef struct {
                                         ngx_http_sendfile_known_t *file);
 
     /*
-     * In postconfiguration, for each location in which "send" may be called:
-     * so that it is counted.  NGX_DECLINED: it has no root.
+     * The same, of a file whose key is known.  When the store has not answered
+     * yet the handler is called again: then "resume" goes on, and returns
+     * NGX_DECLINED, too, if there is nothing to go on with.
+     */
+    ngx_int_t                     (*find)(ngx_http_request_t *r,
+                                        ngx_http_sendfile_asked_t *asked);
+    ngx_int_t                     (*resume)(ngx_http_request_t *r);
+
+    /*
+     * When locations are merged, for each in which "send" may be called, and
+     * with "asks" 1 "find": so that it is counted and checked.  NGX_DECLINED:
+     * it has no root; NGX_ABORT: nor a store, and learns nothing.
      */
     ngx_int_t                     (*add_location)(ngx_conf_t *cf,
-                                        void **srv_conf, void **loc_conf);
+                                        ngx_uint_t asks);
 } ngx_http_sendfile_api_t;
 
 

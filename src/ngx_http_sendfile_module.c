@@ -50,8 +50,7 @@ static ngx_int_t ngx_http_sendfile_set_script(ngx_conf_t *cf,
     ngx_http_sendfile_script_pt script);
 static void ngx_http_sendfile_count_script(ngx_uint_t stopped);
 static ngx_uint_t ngx_http_sendfile_is_trial(ngx_http_request_t *r);
-static ngx_int_t ngx_http_sendfile_add_sender(ngx_conf_t *cf,
-    void **srv_conf, void **loc_conf);
+static ngx_int_t ngx_http_sendfile_add_sender(ngx_conf_t *cf, ngx_uint_t asks);
 
 
 static ngx_conf_post_t  ngx_http_sendfile_timeout_post = {
@@ -252,6 +251,8 @@ static ngx_http_sendfile_api_t  ngx_http_sendfile_api = {
     ngx_http_sendfile_count_script,
     ngx_http_sendfile_is_trial,
     ngx_http_sendfile_send,
+    ngx_http_sendfile_find,
+    ngx_http_sendfile_resume_find,
     ngx_http_sendfile_add_sender
 };
 
@@ -400,7 +401,7 @@ ngx_http_sendfile_create_loc_conf(ngx_conf_t *cf)
      * set by ngx_pcalloc():
      *
      *     slcf->here, key_has_id, fallback_to, fallback_has_args,
-     *     fallback_code, cache_scope, learn_vary, learn_blocked, where
+     *     fallback_code, cache_scope, learn_vary, learn_blocked, where, asks
      */
 
     slcf->enable = NGX_CONF_UNSET;
@@ -830,23 +831,24 @@ ngx_http_sendfile_is_trial(ngx_http_request_t *r)
 
 
 static ngx_int_t
-ngx_http_sendfile_add_sender(ngx_conf_t *cf, void **srv_conf,
-    void **loc_conf)
+ngx_http_sendfile_add_sender(ngx_conf_t *cf, ngx_uint_t asks)
 {
-    ngx_http_sendfile_enabled_t    *e;
+    ngx_http_sendfile_loc_conf_t   *slcf;
     ngx_http_sendfile_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+    slcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_sendfile_module);
 
-    e = ngx_array_push(&smcf->sending);
-    if (e == NULL) {
+    if (ngx_http_sendfile_add_location(cf, &smcf->sending, slcf) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    e->conf = loc_conf[ngx_http_sendfile_module.ctx_index];
-    e->clcf = loc_conf[ngx_http_core_module.ctx_index];
-    e->cscf = srv_conf[ngx_http_core_module.ctx_index];
+    slcf->asks = asks;
 
-    return (e->conf->deliver == NGX_HTTP_SENDFILE_DIRECT) ? NGX_OK
-                                                          : NGX_DECLINED;
+    if (slcf->deliver != NGX_HTTP_SENDFILE_DIRECT) {
+        return NGX_DECLINED;
+    }
+
+    return (asks && slcf->store == NULL && !slcf->enable && !slcf->learn)
+           ? NGX_ABORT : NGX_OK;
 }

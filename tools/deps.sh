@@ -70,7 +70,7 @@ group() {
             group build
             group gem
             printf '%s\n' memcached ruby-actionpack ruby-activerecord \
-                ruby-dalli ruby-minitest ruby-rack ruby-railties \
+                ruby-activestorage ruby-dalli ruby-minitest ruby-rack ruby-railties \
                 ruby-sinatra ruby-sqlite3
             ;;
         deb)

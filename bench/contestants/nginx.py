@@ -177,6 +177,26 @@ class Nginx:
             log_format=log_format,
         )
 
+    def counting(self) -> "Nginx":
+        """Return the same contestant with a status location, so that it counts."""
+        server = self._server
+
+        def counted() -> str:
+            lines = server if isinstance(server, str) else server()
+            return lines + "\nlocation /counters { http_sendfile_status; }\n"
+
+        return Nginx(
+            f"{self._name}-counting",
+            self._program,
+            counted,
+            needs_module=self._needs_module,
+            others=self._others,
+            http=self._http,
+            workers=self._workers,
+            certificate=self._certificate,
+            log_format=self._log_format,
+        )
+
     @property
     def name(self) -> str:
         """The contestant's short name."""

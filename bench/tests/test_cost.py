@@ -6,6 +6,7 @@ A path that has become dearer on purpose, or cheaper, is measured anew by
 
 import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,9 @@ from bench.tables.cost import FIRST, THEN, TOLERANCE, Way
 from bench.tests.fakes import CORES, ROOT
 
 NAMES = sorted(cost.kept())
+
+# instructions that all counters together may add to a hit
+COUNTERS = 150
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +58,14 @@ def test_no_way_has_become_dearer(
         f"{name}: {measured:.0f} instructions a request, {cost.kept()[name]} are kept:"
         " make it cheaper, or run make bench TABLE=cost"
     )
+
+
+def test_counting_is_within_its_budget(ways: Mapping[str, Way], tmp_path: Path) -> None:
+    """What a status location adds to a hit, its sample of IDs included."""
+    way = ways["record"]
+    counted = replace(way, task=replace(way.task, nginx=way.task.nginx.counting()))
+    added = measure(counted, tmp_path / "on") - measure(way, tmp_path / "off")
+    assert 0 < added <= COUNTERS, f"{added:.0f} instructions"
 
 
 @pytest.mark.parametrize("name", ["lmdb-root", "body"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from ctl_harness import invoke, run
+from ctl_harness import PROGRAM, invoke, run
 from ports import free_port
 from status_harness import LOCATION, Reply, StatusServer, error, page
 
@@ -76,6 +78,24 @@ def test_failure_is_told() -> None:
         "\n"
         "What to do: put the file there\n"
     )
+
+
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_stdout_that_nobody_reads(words: list[str]) -> None:
+    found = explanation(outcome="sent", status=200)
+    with StatusServer(lambda asked: answer(found)) as server:
+        ours, theirs = os.pipe()
+        os.close(ours)
+        done = subprocess.run(
+            [*PROGRAM, "explain", "/file/7", "--status", server.url, *words],
+            stdout=theirs,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        os.close(theirs)
+        assert server.asked
+    assert (done.returncode, done.stderr) == (1, "")
 
 
 @pytest.mark.parametrize("outcome", ["sent", "application", "not_ours", "unknown"])

@@ -10,6 +10,7 @@ require_relative 'ngx_sendfile/publisher'
 # The application's side of the nginx module ngx_sendfile.
 module NgxSendfile
   autoload :Published, File.join(__dir__, 'ngx_sendfile/published')
+  autoload :PublishedBlob, File.join(__dir__, 'ngx_sendfile/published_blob')
   autoload :RackResponse, File.join(__dir__, 'ngx_sendfile/rack_response')
   autoload :SignedLink, File.join(__dir__, 'ngx_sendfile/signed_link')
   autoload :Sinatra, File.join(__dir__, 'ngx_sendfile/sinatra')

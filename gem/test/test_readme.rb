@@ -41,6 +41,12 @@ class TestReadme < GemTest
     ENV.delete('LINKS_KEY')
   end
 
+  def test_blobs
+    refute NgxSendfile.config.active_storage
+    run_block('blobs')
+    assert NgxSendfile.config.active_storage
+  end
+
   def test_rack
     app = Rack::Builder.new_from_string(block('rack'))
     answer = Rack::MockRequest.new(app).get('/')

@@ -183,6 +183,16 @@ ngx_int_t ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url);
 
 
 /*
+ * Where something is learned that is known by another key than the answer's:
+ * the location and the host, or what http_sendfile_learn_key says.  NGX_OK;
+ * NGX_DECLINED: it cannot be said; NGX_ERROR: no memory.
+ */
+
+ngx_int_t ngx_http_sendfile_learn_place(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, nsf_str_t *scope);
+
+
+/*
  * An answer that names a file, just before it is followed: if it is the
  * application's, judges by its headers.  "base" is the directory of a file;
  * NULL for a redirect, which the request has made.  "refusal": why it is not

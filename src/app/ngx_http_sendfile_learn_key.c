@@ -102,6 +102,56 @@ ngx_http_sendfile_learn_url(ngx_http_request_t *r, ngx_str_t *url)
 }
 
 
+/* of http_sendfile_learn_key all counts, since nobody knows what is in it */
+
+ngx_int_t
+ngx_http_sendfile_learn_place(ngx_http_request_t *r,
+    ngx_http_sendfile_loc_conf_t *slcf, nsf_str_t *scope)
+{
+    u_char     *p;
+    ngx_int_t   rc;
+    ngx_str_t   host;
+    nsf_str_t   where;
+
+    rc = ngx_http_sendfile_learn_host(r, &host);
+
+    if (rc != NGX_OK) {
+        return rc;
+    }
+
+    if (ngx_http_sendfile_learn_scope(r, slcf, &host, &where) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (slcf->learn_key
+        && ngx_http_complex_value(r, slcf->learn_key, &host) != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    scope->len = where.len + host.len;
+
+    if (host.len == 0 || scope->len > NSF_SHARD_MAX_NAME) {
+        return NGX_DECLINED;
+    }
+
+    p = ngx_pnalloc(r->pool, scope->len);
+    if (p == NULL) {
+        return NGX_ERROR;
+    }
+
+    scope->data = p;
+    *p++ = '\1';
+
+    /* without its first byte, a 0: no other scope begins so */
+
+    p = ngx_cpymem(p, where.data + 1, where.len - 1);
+    ngx_memcpy(p, host.data, host.len);
+
+    return NGX_OK;
+}
+
+
 static ngx_int_t
 ngx_http_sendfile_learn_join(ngx_http_request_t *r, ngx_str_t *host,
     ngx_str_t *url)

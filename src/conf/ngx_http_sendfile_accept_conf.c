@@ -394,7 +394,7 @@ ngx_http_sendfile_check_learn_works(ngx_http_sendfile_main_conf_t *smcf,
     for (i = 0; i < smcf->accepting.nelts; i++) {
         if (other[i].conf->learn
             && other[i].conf->cache
-            && other[i].conf->accept
+            && (other[i].conf->accept || other[i].conf->asks)
             && ngx_http_sendfile_same_place(&other[i].conf->places->learn,
                                             &e->conf->places->learn))
         {
@@ -414,7 +414,7 @@ ngx_http_sendfile_check_learn(ngx_conf_t *cf,
 
     place = &slcf->places->learn;
 
-    if (slcf->accept == 0) {
+    if (slcf->accept == 0 && !slcf->asks) {
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "http_sendfile: there is nothing to learn: write "
                       "\"http_sendfile_accept X-Sendfile;\" and "

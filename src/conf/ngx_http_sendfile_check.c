@@ -14,6 +14,8 @@
 #include "ngx_http_sendfile_compat.h"
 
 
+static ngx_int_t ngx_http_sendfile_check_asking(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf);
 static ngx_int_t ngx_http_sendfile_check_names(ngx_conf_t *cf,
     ngx_http_sendfile_main_conf_t *smcf);
 static ngx_int_t ngx_http_sendfile_check_store(ngx_conf_t *cf,
@@ -66,11 +68,44 @@ ngx_http_sendfile_conf_check(ngx_conf_t *cf)
         ngx_http_sendfile_check_fallback_on(cf, e, i);
     }
 
-    if (ngx_http_sendfile_check_accept(cf) != NGX_OK) {
+    if (ngx_http_sendfile_check_asking(cf, smcf) != NGX_OK
+        || ngx_http_sendfile_check_accept(cf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
     return ngx_http_sendfile_check_bodies(cf);
+}
+
+
+/* locations with a store in which only another module looks something up */
+
+static ngx_int_t
+ngx_http_sendfile_check_asking(ngx_conf_t *cf,
+    ngx_http_sendfile_main_conf_t *smcf)
+{
+    ngx_uint_t                     i;
+    ngx_http_sendfile_enabled_t   *e;
+    ngx_http_sendfile_loc_conf_t  *slcf;
+
+    e = smcf->sending.elts;
+
+    for (i = 0; i < smcf->sending.nelts; i++) {
+
+        slcf = e[i].conf;
+
+        if (!slcf->asks || slcf->enable || slcf->store == NULL) {
+            continue;
+        }
+
+        if (ngx_http_sendfile_check_store(cf, &e[i]) != NGX_OK
+            || ngx_http_sendfile_check_cache(cf, &e[i]) != NGX_OK)
+        {
+            return NGX_ERROR;
+        }
+    }
+
+    return NGX_OK;
 }
 
 

@@ -322,7 +322,7 @@ ngx_http_sendfile_mrb_set_name(mrb_state *mrb, mrb_value self)
     /* as a record with a name and nothing else about it */
 
     if (t->name.len && t->disposition == NSF_DISPOSITION_NONE) {
-        t->disposition = NSF_DISPOSITION_INLINE;
+        t->disposition = NSF_DISPOSITION_NAMED;
     }
 
     return value;
@@ -335,6 +335,7 @@ ngx_http_sendfile_mrb_disposition(mrb_state *mrb, mrb_value self)
     switch (ngx_http_sendfile_mrb_file(mrb)->target->disposition) {
 
     case NSF_DISPOSITION_INLINE:
+    case NSF_DISPOSITION_NAMED:
         return mrb_str_new_lit(mrb, "inline");
 
     case NSF_DISPOSITION_ATTACHMENT:
@@ -356,7 +357,7 @@ ngx_http_sendfile_mrb_set_disposition(mrb_state *mrb, mrb_value self)
     t = ngx_http_sendfile_mrb_file(mrb)->target;
 
     if (mrb_nil_p(value)) {
-        t->disposition = t->name.len ? NSF_DISPOSITION_INLINE
+        t->disposition = t->name.len ? NSF_DISPOSITION_NAMED
                                      : NSF_DISPOSITION_NONE;
         return value;
     }

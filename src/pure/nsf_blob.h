@@ -10,15 +10,62 @@
 #define _NSF_BLOB_H_INCLUDED_
 
 
-#include "nsf.h"
+#include "nsf_target.h"
+
+
+typedef enum {
+    NSF_BLOB_DISK = 0,
+    NSF_BLOB_RECORD,
+    NSF_BLOB_REPRESENTATION
+} nsf_blob_e;
 
 
 /*
- * /rails/active_storage/disk/TOKEN/name: 1 and the token as it stands in a raw
- * URI, or 0.  The first segment "disk" counts, and a name must follow.
+ * What a URL has: the token of a file, or the signed id of a blob, and of a
+ * representation the variation key, as they stand in the URI.  With "proxy" 1
+ * the application would have sent the file itself.
  */
 
-int nsf_blob_token(nsf_str_t *token, const unsigned char *uri, size_t len);
+typedef struct {
+    nsf_blob_e            kind;
+    nsf_str_t             token;
+    nsf_str_t             variation;
+    int                   proxy;
+} nsf_blob_url_t;
+
+
+/*
+ * 1 and what a raw URI has, or 0:
+ *
+ *     /rails/active_storage/disk/TOKEN/name
+ *     /rails/active_storage/blobs/[redirect|proxy/]ID/name
+ *     /rails/active_storage/representations/[redirect|proxy/]ID/VARIATION/name
+ *
+ * The first segment that is one of the three words counts.  With "records" 0
+ * that is "disk" alone.
+ */
+
+int nsf_blob_url(nsf_blob_url_t *url, const unsigned char *uri, size_t len,
+    int records);
+
+
+/* the parameter "disposition" of a raw query, the last one as in Rack */
+
+nsf_disposition_e nsf_blob_asked(const unsigned char *args, size_t len);
+
+
+/*
+ * How a blob is served of which the record does not say so, by its type and
+ * Rails' own lists: as an attachment if a browser is not to show it, and of no
+ * type if it is never to be served as what it is.
+ */
+
+void nsf_blob_serving(nsf_target_t *t);
+
+
+/* a file name as Rails cleans it; "dst" has as many bytes */
+
+size_t nsf_blob_name(unsigned char *dst, const nsf_str_t *name);
 
 
 /* what nsf_blob_path() adds to a key, at most */

@@ -235,7 +235,7 @@ nsf_json_disposition(nsf_target_t *t, const json_t *value)
     if (value == NULL) {
 
         if (t->name.len != 0) {
-            t->disposition = NSF_DISPOSITION_INLINE;
+            t->disposition = NSF_DISPOSITION_NAMED;
         }
 
         return NULL;

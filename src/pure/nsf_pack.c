@@ -300,21 +300,9 @@ nsf_unpack_fields(nsf_target_t *t, nsf_pack_in_t *in, unsigned flags,
         return NSF_PACK_BROKEN;
     }
 
-    switch (flags & NSF_PACK_DISPOSITION) {
+    t->disposition = (nsf_disposition_e) (flags & NSF_PACK_DISPOSITION);
 
-    case NSF_DISPOSITION_NONE:
-        t->disposition = NSF_DISPOSITION_NONE;
-        break;
-
-    case NSF_DISPOSITION_INLINE:
-        t->disposition = NSF_DISPOSITION_INLINE;
-        break;
-
-    case NSF_DISPOSITION_ATTACHMENT:
-        t->disposition = NSF_DISPOSITION_ATTACHMENT;
-        break;
-
-    default:
+    if (t->disposition == NSF_DISPOSITION_NAMED && !(flags & NSF_PACK_NAME)) {
         return NSF_PACK_BROKEN;
     }
 

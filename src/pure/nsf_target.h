@@ -13,10 +13,13 @@
 #include "nsf.h"
 
 
+/* NAMED is inline, too: that was not said, but there is a name */
+
 typedef enum {
     NSF_DISPOSITION_NONE = 0,
     NSF_DISPOSITION_INLINE,
-    NSF_DISPOSITION_ATTACHMENT
+    NSF_DISPOSITION_ATTACHMENT,
+    NSF_DISPOSITION_NAMED
 } nsf_disposition_e;
 
 

@@ -162,9 +162,15 @@ static ngx_http_sendfile_advice_t  ngx_http_sendfile_advices[] = {
       "bad signature", NULL },
     { NULL, "expired token", NULL },
     { NULL, "token of no file", NULL },
+    { NULL, "token of no blob", NULL },
+    { NULL, "token of no variation", NULL },
     { NULL, "token too long", NULL },
     { NULL, "invalid token", NULL },
     { NULL, "unknown service", NULL },
+
+    { "Nothing, if it comes once for each blob. If it stays so, the "
+      "application's redirect leads to another service, or has Set-Cookie.",
+      "not learned yet", NULL },
 
     { "Write http_sendfile_root, or http_sendfile_activestorage off.",
       "no http_sendfile_root", NULL },

@@ -78,6 +78,10 @@ ngx_http_sendfile_count_init_process(ngx_cycle_t *cycle,
         return NGX_OK;
     }
 
+    if (smcf->status_ids) {
+        smcf->recent = ngx_http_sendfile_stats_recent(smcf->stats);
+    }
+
     smcf->counters = ngx_http_sendfile_stats_cells(smcf->stats,
                                                 NGX_HTTP_SENDFILE_STATS_WHOLE,
                                                 NULL, NULL);
@@ -216,10 +220,11 @@ ngx_http_sendfile_count(ngx_http_request_t *r)
         ngx_http_sendfile_count_failed(r, smcf, ctx);
     }
 
-    if (smcf->status_ids && ctx->key.len
-        && ctx->key.len <= NGX_HTTP_SENDFILE_RECENT_ID)
+    if (smcf->recent
+        && ctx->key.len - 1 < NGX_HTTP_SENDFILE_RECENT_ID)
     {
-        ngx_http_sendfile_recent_asked(smcf->stats, ctx->counters, &ctx->key);
+        ngx_http_sendfile_recent_asked(smcf->stats, smcf->recent,
+                                       ctx->counters, &ctx->key);
     }
 
     if (ngx_http_get_module_ctx(r, ngx_http_sendfile_filter_module)) {
@@ -253,7 +258,7 @@ ngx_http_sendfile_count_failed(ngx_http_request_t *r,
     failed.detail = ctx->failed_reason ? ctx->failed_detail : outcome->detail;
     failed.store = ctx->store ? &ctx->store->url : NULL;
     failed.server = ctx->server;
-    failed.id = (smcf->status_ids && ctx->key.len) ? &ctx->key : NULL;
+    failed.id = (smcf->recent && ctx->key.len) ? &ctx->key : NULL;
 
     ngx_http_sendfile_recent_failed(smcf->stats, &failed);
 }

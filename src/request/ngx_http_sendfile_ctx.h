@@ -120,6 +120,11 @@ typedef enum {
 typedef struct ngx_http_sendfile_learn_s  ngx_http_sendfile_learn_t;
 
 
+/* a file that another module asks for by its key, more in request/ */
+
+typedef struct ngx_http_sendfile_asking_s  ngx_http_sendfile_asking_t;
+
+
 /* an application's answer: PENDING until nginx goes where it leads to */
 
 typedef enum {
@@ -262,6 +267,9 @@ typedef struct {
 
     /* NULL: nothing is learned of this request */
     ngx_http_sendfile_learn_t      *learn;
+
+    /* NULL: no other module knows its key */
+    ngx_http_sendfile_asking_t     *asked;
 
     /* for direct delivery; empty: that of the location */
     ngx_str_t                       root;

@@ -112,6 +112,10 @@ ngx_http_sendfile_header_filter(ngx_http_request_t *r)
         ngx_http_sendfile_learn_settle(r, ctx, delivers);
     }
 
+    if (ctx->asked && !delivers) {
+        ngx_http_sendfile_asked_settle(r, ctx);
+    }
+
     if (r == r->main && ngx_http_sendfile_add_cache_status(r, ctx) != NGX_OK) {
         return NGX_ERROR;
     }

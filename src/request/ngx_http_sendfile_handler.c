@@ -247,6 +247,14 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
+    if (ctx->state == NGX_HTTP_SENDFILE_FOUND
+        && ctx->asked
+        && ngx_http_sendfile_asked_record(r, ctx, slcf) != NGX_OK)
+    {
+        ctx->state = NGX_HTTP_SENDFILE_DONE;
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
     if (ctx->state == NGX_HTTP_SENDFILE_FOUND) {
 
         if (slcf->deliver == NGX_HTTP_SENDFILE_DIRECT) {
@@ -269,6 +277,14 @@ ngx_http_sendfile_run(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
             && ctx->outcome.failure == NGX_HTTP_SENDFILE_ON_MISSING_FILE)
         {
             return ngx_http_sendfile_vanished(r, ctx, slcf);
+        }
+    }
+
+    if (ctx->asked) {
+        rc = ngx_http_sendfile_asked_recall(r, ctx, slcf);
+
+        if (rc != NGX_DECLINED) {
+            return (rc == NGX_ERROR) ? NGX_HTTP_INTERNAL_SERVER_ERROR : rc;
         }
     }
 

@@ -53,27 +53,15 @@ ngx_http_sendfile_send(ngx_http_request_t *r, ngx_http_sendfile_known_t *file)
 
     ngx_http_sendfile_id(r, &ctx->id);
 
-    ngx_http_sendfile_known_target(r, ctx, slcf, file);
+    rc = ngx_http_sendfile_known(r, ctx, slcf, file,
+                                 NGX_HTTP_SENDFILE_SOURCE_SIGNED);
 
-    if (ctx->state == NGX_HTTP_SENDFILE_FOUND) {
+    if (rc == NGX_ERROR) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
 
-        if (ngx_http_sendfile_known_headers(r, &ctx->outcome.target, file)
-            != NGX_OK)
-        {
-            rc = NGX_ERROR;
-
-        } else {
-            rc = ngx_http_sendfile_direct(r, ctx, slcf);
-        }
-
-        if (rc == NGX_ERROR) {
-            ctx->state = NGX_HTTP_SENDFILE_DONE;
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        if (rc != NGX_DECLINED) {
-            return rc;
-        }
+    if (rc != NGX_DECLINED) {
+        return rc;
     }
 
     rc = ngx_http_sendfile_fallback(r, ctx, slcf);
@@ -81,6 +69,35 @@ ngx_http_sendfile_send(ngx_http_request_t *r, ngx_http_sendfile_known_t *file)
     if (rc == NGX_DECLINED) {
         /* not yet anywhere that it could come back from */
         ctx->fallen = 0;
+    }
+
+    return rc;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_known(ngx_http_request_t *r, ngx_http_sendfile_ctx_t *ctx,
+    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_known_t *file,
+    ngx_http_sendfile_source_e source)
+{
+    ngx_int_t  rc;
+
+    ctx->outcome.source = source;
+
+    ngx_http_sendfile_known_target(r, ctx, slcf, file);
+
+    if (ctx->state != NGX_HTTP_SENDFILE_FOUND) {
+        return NGX_DECLINED;
+    }
+
+    rc = ngx_http_sendfile_known_headers(r, &ctx->outcome.target, file);
+
+    if (rc == NGX_OK) {
+        rc = ngx_http_sendfile_direct(r, ctx, slcf);
+    }
+
+    if (rc == NGX_ERROR) {
+        ctx->state = NGX_HTTP_SENDFILE_DONE;
     }
 
     return rc;
@@ -98,7 +115,6 @@ ngx_http_sendfile_known_target(ngx_http_request_t *r,
     const char  *reason;
 
     ctx->key = file->key;
-    ctx->outcome.source = NGX_HTTP_SENDFILE_SOURCE_SIGNED;
 
     if (file->reason) {
         ctx->outcome.status = NGX_HTTP_SENDFILE_STATUS_INVALID;

@@ -55,6 +55,45 @@ ngx_int_t ngx_http_sendfile_redirected(ngx_http_request_t *r);
 ngx_int_t ngx_http_sendfile_send(ngx_http_request_t *r,
     ngx_http_sendfile_known_t *file);
 
+/*
+ * Sends such a file.  NGX_DECLINED: it cannot be, and the state is FAILED;
+ * NGX_ERROR: no memory; else what the handler returns.
+ */
+
+ngx_int_t ngx_http_sendfile_known(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_known_t *file, ngx_http_sendfile_source_e source);
+
+
+/* ngx_http_sendfile_asked.c */
+
+/* for other modules: see ngx_http_sendfile_api_t */
+
+ngx_int_t ngx_http_sendfile_find(ngx_http_request_t *r,
+    ngx_http_sendfile_asked_t *by);
+ngx_int_t ngx_http_sendfile_resume_find(ngx_http_request_t *r);
+
+/*
+ * Of a request with ctx->asked: makes of the record that was found what is to
+ * be sent.  NGX_OK: the state is FOUND or FAILED; NGX_ERROR: no memory.
+ */
+
+ngx_int_t ngx_http_sendfile_asked_record(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+/*
+ * The same, before the fallback: sends the file of a redirect that was learned,
+ * as ngx_http_sendfile_known() does.
+ */
+
+ngx_int_t ngx_http_sendfile_asked_recall(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
+
+/* the header of the response, of the application: learns its redirect */
+
+void ngx_http_sendfile_asked_settle(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t *ctx);
+
 
 /* ngx_http_sendfile_value.c */
 

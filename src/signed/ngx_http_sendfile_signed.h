@@ -25,6 +25,8 @@
 
 #include "ngx_http_sendfile_api.h"
 #include "nsf.h"
+#include "nsf_blob.h"
+#include "nsf_message.h"
 
 
 /* of one file; a key that fits in no line of it is a mistake */
@@ -36,6 +38,10 @@
 /* no longer token is looked at; those of Rails have some 500 bytes */
 
 #define NGX_HTTP_SENDFILE_SIGNED_MAX_TOKEN  16384
+
+/* of a blob: a number or a UUID */
+
+#define NGX_HTTP_SENDFILE_SIGNED_MAX_ID     64
 
 
 /* a key is prepared once; its "salt" goes before what is signed */
@@ -122,10 +128,14 @@ struct ngx_http_sendfile_signature_s {
 };
 
 
-/* http_sendfile_activestorage; "keys" is NULL if it is off */
+/*
+ * http_sendfile_activestorage; "keys" is NULL if it is off; with "blobs" blobs
+ * and representations are served, beside files whose URL says which
+ */
 
 typedef struct {
     ngx_http_sendfile_signed_keys_t    *keys;
+    ngx_uint_t                          blobs;  /* unsigned  blobs:1; */
 } ngx_http_sendfile_activestorage_t;
 
 
@@ -146,7 +156,6 @@ typedef struct {
     ngx_http_sendfile_api_t            *api;
 
     ngx_array_t                         services;  /* of service_t */
-    ngx_array_t                         locations; /* of location_t */
 } ngx_http_sendfile_signed_main_conf_t;
 
 
@@ -160,16 +169,6 @@ typedef struct {
     u_char                             *file;
     ngx_uint_t                          line;
 } ngx_http_sendfile_signed_loc_conf_t;
-
-
-/* a location with http_sendfile_activestorage of its own */
-
-typedef struct {
-    void                              **srv_conf;
-    void                              **loc_conf;
-    ngx_http_sendfile_signed_loc_conf_t
-                                       *conf;
-} ngx_http_sendfile_signed_location_t;
 
 
 /* ngx_http_sendfile_signed_keys.c */
@@ -208,6 +207,36 @@ char *ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_sendfile_activestorage_service(ngx_conf_t *cf,
     ngx_command_t *cmd, void *conf);
 
+/* what browsers and proxies may keep of a file whose URL is soon over */
+
+#define NGX_HTTP_SENDFILE_SIGNED_PRIVATE  "max-age=0, private, must-revalidate"
+
+/*
+ * NULL and what a token says that is good by any of the keys, or why it is not;
+ * "segment" is as it stands in a URL.
+ */
+
+const char *ngx_http_sendfile_activestorage_verify(ngx_http_request_t *r,
+    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment,
+    ngx_str_t *payload);
+
+/*
+ * NULL and a token for this purpose, or why it is none; "m" is of slices of
+ * "payload", which is changed.
+ */
+
+const char *ngx_http_sendfile_activestorage_read(ngx_str_t *payload,
+    const char *purpose, nsf_message_t *m);
+
+/* NULL, or that its time is over */
+
+const char *ngx_http_sendfile_activestorage_over(nsf_message_t *m);
+
+/* NULL and the file of a good token, or why there is none */
+
+const char *ngx_http_sendfile_activestorage_file(ngx_http_request_t *r,
+    nsf_message_t *m, ngx_http_sendfile_known_t *file);
+
 /* the end of the configuration: a handler, if there is anything to handle */
 
 ngx_int_t ngx_http_sendfile_activestorage_init(ngx_conf_t *cf);
@@ -217,6 +246,14 @@ ngx_int_t ngx_http_sendfile_activestorage_init(ngx_conf_t *cf);
 ngx_int_t ngx_http_sendfile_activestorage_merge(ngx_conf_t *cf,
     ngx_http_sendfile_signed_loc_conf_t *prev,
     ngx_http_sendfile_signed_loc_conf_t *conf);
+
+
+/* ngx_http_sendfile_signed_blobs.c */
+
+/* /blobs/ and /representations/: what the handler returns */
+
+ngx_int_t ngx_http_sendfile_activestorage_blob(ngx_http_request_t *r,
+    ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url);
 
 
 #endif /* _NGX_HTTP_SENDFILE_SIGNED_H_INCLUDED_ */

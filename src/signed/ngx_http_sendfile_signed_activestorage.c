@@ -2,8 +2,8 @@
 /*
  * Copyright (C) the ngx_sendfile authors
  *
- * Rails' Active Storage without Rails: /disk/TOKEN/name, whose token says all
- * that there is to know of the file.
+ * Rails' Active Storage without Rails: the directives, and /disk/TOKEN/name,
+ * whose token says all that there is to know of the file.
  */
 
 
@@ -21,14 +21,13 @@
 
 static ngx_int_t ngx_http_sendfile_activestorage_handler(
     ngx_http_request_t *r);
-static const char *ngx_http_sendfile_activestorage_verify(
-    ngx_http_request_t *r, ngx_http_sendfile_activestorage_t *as,
-    nsf_str_t *segment, nsf_message_t *m);
-static const char *ngx_http_sendfile_activestorage_file(ngx_http_request_t *r,
-    nsf_message_t *m, ngx_http_sendfile_known_t *file);
+static ngx_int_t ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
+    ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url);
 static const char *ngx_http_sendfile_activestorage_root(
     ngx_http_sendfile_signed_main_conf_t *smcf, nsf_str_t *name,
     ngx_str_t *root);
+static ngx_int_t ngx_http_sendfile_activestorage_location(ngx_conf_t *cf,
+    ngx_http_sendfile_signed_loc_conf_t *conf);
 static ngx_int_t ngx_http_sendfile_activestorage_api(ngx_conf_t *cf,
     ngx_http_sendfile_signed_main_conf_t *smcf);
 
@@ -36,9 +35,9 @@ static ngx_int_t ngx_http_sendfile_activestorage_api(ngx_conf_t *cf,
 static ngx_int_t
 ngx_http_sendfile_activestorage_handler(ngx_http_request_t *r)
 {
-    nsf_str_t                              segment;
-    nsf_message_t                          m;
-    ngx_http_sendfile_known_t              file;
+    ngx_int_t                              rc;
+    nsf_blob_url_t                         url;
+    ngx_http_sendfile_signed_keys_t       *keys;
     ngx_http_sendfile_signed_loc_conf_t   *slcf;
     ngx_http_sendfile_signed_main_conf_t  *smcf;
 
@@ -55,20 +54,51 @@ ngx_http_sendfile_activestorage_handler(ngx_http_request_t *r)
         || r->error_page
         || !(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
         || (r->content_handler && !slcf->here)
-        || !nsf_blob_token(&segment, r->unparsed_uri.data,
-                           r->unparsed_uri.len))
+        || !nsf_blob_url(&url, r->unparsed_uri.data, r->unparsed_uri.len,
+                         slcf->activestorage->blobs))
     {
         return NGX_DECLINED;
     }
+
+    keys = slcf->activestorage->keys;
+
+    if (url.kind == NSF_BLOB_DISK) {
+        return ngx_http_sendfile_activestorage_disk(r, keys, &url);
+    }
+
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_signed_module);
+
+    rc = smcf->api->resume(r);
+
+    return (rc == NGX_DECLINED)
+           ? ngx_http_sendfile_activestorage_blob(r, keys, &url) : rc;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
+    ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url)
+{
+    ngx_str_t                              payload;
+    nsf_message_t                          m;
+    ngx_http_sendfile_known_t              file;
+    ngx_http_sendfile_signed_main_conf_t  *smcf;
 
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_signed_module);
 
     ngx_memzero(&file, sizeof(ngx_http_sendfile_known_t));
 
     file.code = NGX_HTTP_NOT_FOUND;
-    file.reason = ngx_http_sendfile_activestorage_verify(r,
-                                                         slcf->activestorage,
-                                                         &segment, &m);
+    file.reason = ngx_http_sendfile_activestorage_verify(r, keys, &url->token,
+                                                         &payload);
+    if (file.reason == NULL) {
+        file.reason = ngx_http_sendfile_activestorage_read(&payload,
+                                                           "blob_key", &m);
+    }
+
+    if (file.reason == NULL) {
+        file.reason = ngx_http_sendfile_activestorage_over(&m);
+    }
 
     if (file.reason == NULL) {
         file.reason = ngx_http_sendfile_activestorage_file(r, &m, &file);
@@ -78,12 +108,10 @@ ngx_http_sendfile_activestorage_handler(ngx_http_request_t *r)
 }
 
 
-/* NULL and what a good token says; nothing of it is read before it is good */
-
-static const char *
+const char *
 ngx_http_sendfile_activestorage_verify(ngx_http_request_t *r,
-    ngx_http_sendfile_activestorage_t *as, nsf_str_t *segment,
-    nsf_message_t *m)
+    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment,
+    ngx_str_t *payload)
 {
     size_t        n;
     u_char       *p;
@@ -99,33 +127,49 @@ ngx_http_sendfile_activestorage_verify(ngx_http_request_t *r,
     }
 
     if (nsf_token_unescape(p, &n, segment->data, segment->len)
-        || nsf_token_rails(&token, p, n, 2 * as->keys->size)
-        || !ngx_http_sendfile_signed_by(as->keys, &token.text, 1, &token.mac,
+        || nsf_token_rails(&token, p, n, 2 * keys->size)
+        || !ngx_http_sendfile_signed_by(keys, &token.text, 1, &token.mac,
                                         NGX_HTTP_SENDFILE_SIGNED_HEX))
     {
         return "bad signature";
     }
 
-    if (nsf_base64_decode(p, &n, p, token.text.len)
-        || nsf_message_decode(m, p, n)
-        || !nsf_message_is(&m->purpose, "blob_key")
-        || m->kind != NSF_MESSAGE_HASH
-        || m->key.data == NULL)
-    {
+    if (nsf_base64_decode(p, &n, p, token.text.len)) {
         return "token of no file";
     }
 
-    if (ngx_http_sendfile_signed_now() >= m->expires) {
-        return "expired token";
+    payload->data = p;
+    payload->len = n;
+
+    return NULL;
+}
+
+
+const char *
+ngx_http_sendfile_activestorage_read(ngx_str_t *payload, const char *purpose,
+    nsf_message_t *m)
+{
+    if (nsf_message_decode(m, payload->data, payload->len)
+        || !nsf_message_is(&m->purpose, purpose))
+    {
+        return "token of no file";
     }
 
     return NULL;
 }
 
 
+const char *
+ngx_http_sendfile_activestorage_over(nsf_message_t *m)
+{
+    return (ngx_http_sendfile_signed_now() >= m->expires) ? "expired token"
+                                                          : NULL;
+}
+
+
 /* as ActiveStorage::DiskController has it */
 
-static const char *
+const char *
 ngx_http_sendfile_activestorage_file(ngx_http_request_t *r, nsf_message_t *m,
     ngx_http_sendfile_known_t *file)
 {
@@ -133,6 +177,10 @@ ngx_http_sendfile_activestorage_file(ngx_http_request_t *r, nsf_message_t *m,
     u_char                                *p;
     const char                            *err;
     ngx_http_sendfile_signed_main_conf_t  *smcf;
+
+    if (m->kind != NSF_MESSAGE_HASH || m->key.data == NULL) {
+        return "token of no file";
+    }
 
     file->key.data = (u_char *) m->key.data;
     file->key.len = m->key.len;
@@ -168,7 +216,7 @@ ngx_http_sendfile_activestorage_file(ngx_http_request_t *r, nsf_message_t *m,
         ngx_str_set(&file->disposition, "attachment");
     }
 
-    ngx_str_set(&file->cache_control, "max-age=0, private, must-revalidate");
+    ngx_str_set(&file->cache_control, NGX_HTTP_SENDFILE_SIGNED_PRIVATE);
 
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_signed_module);
 
@@ -216,6 +264,7 @@ ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_sendfile_signed_loc_conf_t *slcf = conf;
 
     ngx_str_t                          *value;
+    ngx_uint_t                          i;
     const EVP_MD                       *digest;
     ngx_http_sendfile_activestorage_t  *as;
 
@@ -238,15 +287,19 @@ ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
 
     digest = EVP_sha1();
 
-    if (cf->args->nelts == 3) {
+    for (i = 2; i < cf->args->nelts; i++) {
 
-        if (ngx_strcmp(value[2].data, "digest=sha256") == 0) {
+        if (ngx_strcmp(value[i].data, "blobs") == 0) {
+            as->blobs = 1;
+
+        } else if (ngx_strcmp(value[i].data, "digest=sha256") == 0) {
             digest = EVP_sha256();
 
-        } else if (ngx_strcmp(value[2].data, "digest=sha1") != 0) {
+        } else if (ngx_strcmp(value[i].data, "digest=sha1") != 0) {
             ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                                "invalid parameter \"%V\": write digest=sha256, "
-                               "or nothing, which is sha1", &value[2]);
+                               "or nothing, which is sha1, or blobs",
+                               &value[i]);
             return NGX_CONF_ERROR;
         }
     }
@@ -331,9 +384,7 @@ ngx_http_sendfile_activestorage_merge(ngx_conf_t *cf,
     ngx_http_sendfile_signed_loc_conf_t *prev,
     ngx_http_sendfile_signed_loc_conf_t *conf)
 {
-    ngx_http_core_loc_conf_t              *clcf;
-    ngx_http_sendfile_signed_location_t   *location;
-    ngx_http_sendfile_signed_main_conf_t  *smcf;
+    ngx_http_core_loc_conf_t  *clcf;
 
     static ngx_http_sendfile_activestorage_t  off;
 
@@ -349,68 +400,65 @@ ngx_http_sendfile_activestorage_merge(ngx_conf_t *cf,
         conf->line = prev->line;
     }
 
-    if (conf->activestorage->keys == NULL) {
-        return NGX_OK;
-    }
+    return conf->activestorage->keys
+           ? ngx_http_sendfile_activestorage_location(cf, conf) : NGX_OK;
+}
+
+
+/* the first module's configuration of the location is merged already */
+
+static ngx_int_t
+ngx_http_sendfile_activestorage_location(ngx_conf_t *cf,
+    ngx_http_sendfile_signed_loc_conf_t *conf)
+{
+    ngx_int_t                              rc;
+    const char                            *text;
+    ngx_http_sendfile_signed_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf,
                                               ngx_http_sendfile_signed_module);
 
-    location = ngx_array_push(&smcf->locations);
-    if (location == NULL) {
+    if (smcf->api == NULL
+        && ngx_http_sendfile_activestorage_api(cf, smcf) != NGX_OK)
+    {
         return NGX_ERROR;
     }
 
-    location->srv_conf = ((ngx_http_conf_ctx_t *) cf->ctx)->srv_conf;
-    location->loc_conf = ((ngx_http_conf_ctx_t *) cf->ctx)->loc_conf;
-    location->conf = conf;
+    rc = smcf->api->add_location(cf, conf->activestorage->blobs);
 
-    return NGX_OK;
+    /* what a server hands down may get what it needs below */
+
+    if (rc == NGX_OK || rc == NGX_ERROR || !conf->here) {
+        return (rc == NGX_ERROR) ? NGX_ERROR : NGX_OK;
+    }
+
+    text = (rc == NGX_DECLINED)
+           ? "needs the folder of the files: write \"http_sendfile_root "
+             "/srv/app/storage;\""
+           : "with \"blobs\" needs to know which file a blob is: write "
+             "\"http_sendfile_lookup STORE;\" or \"http_sendfile_learn on;\"";
+
+    ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
+                  "\"http_sendfile_activestorage\" %s beside it, in %s:%ui",
+                  text, conf->file, conf->line);
+
+    return NGX_ERROR;
 }
 
 
 ngx_int_t
 ngx_http_sendfile_activestorage_init(ngx_conf_t *cf)
 {
-    ngx_int_t                              rc;
-    ngx_uint_t                             i;
     ngx_http_handler_pt                   *h;
     ngx_http_core_main_conf_t             *cmcf;
-    ngx_http_sendfile_signed_location_t   *location;
     ngx_http_sendfile_signed_main_conf_t  *smcf;
 
     smcf = ngx_http_conf_get_module_main_conf(cf,
                                               ngx_http_sendfile_signed_module);
 
-    if (smcf->locations.nelts == 0) {
+    if (smcf->api == NULL) {
+        /* it is on nowhere */
         return NGX_OK;
-    }
-
-    if (ngx_http_sendfile_activestorage_api(cf, smcf) != NGX_OK) {
-        return NGX_ERROR;
-    }
-
-    location = smcf->locations.elts;
-
-    for (i = 0; i < smcf->locations.nelts; i++) {
-
-        rc = smcf->api->add_location(cf, location[i].srv_conf,
-                                     location[i].loc_conf);
-
-        if (rc == NGX_ERROR) {
-            return NGX_ERROR;
-        }
-
-        /* what a server hands down may get its root below */
-
-        if (rc == NGX_DECLINED && location[i].conf->here) {
-            ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
-                          "\"http_sendfile_activestorage\" needs the folder of "
-                          "the files: write \"http_sendfile_root "
-                          "/srv/app/storage;\" beside it, in %s:%ui",
-                          location[i].conf->file, location[i].conf->line);
-            return NGX_ERROR;
-        }
     }
 
     cmcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_core_module);
@@ -456,6 +504,8 @@ ngx_http_sendfile_activestorage_api(ngx_conf_t *cf,
     }
 
     if (smcf->api->version != NGX_HTTP_SENDFILE_API) {
+        smcf->api = NULL;
+
         ngx_log_error(NGX_LOG_EMERG, cf->log, 0,
                       "ngx_http_sendfile_module.so and "
                       "ngx_http_sendfile_signed_module.so are of "

@@ -59,7 +59,7 @@ static ngx_command_t  ngx_http_sendfile_signed_commands[] = {
       NULL },
 
     { ngx_string("http_sendfile_activestorage"),
-      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE12,
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF|NGX_CONF_TAKE123,
       ngx_http_sendfile_activestorage_conf,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
@@ -316,10 +316,7 @@ ngx_http_sendfile_signed_create_main_conf(ngx_conf_t *cf)
 
     if (ngx_array_init(&smcf->services, cf->pool, 1,
                        sizeof(ngx_http_sendfile_service_t))
-        != NGX_OK
-        || ngx_array_init(&smcf->locations, cf->pool, 1,
-                          sizeof(ngx_http_sendfile_signed_location_t))
-           != NGX_OK)
+        != NGX_OK)
     {
         return NULL;
     }

@@ -10,11 +10,12 @@
 
 
 /*
- * The blobs of ActiveStorage on disk, of Rails 5.2 to 8, by id or by key.  A
- * number is compared as text, too, lest "1e1" or "010" finds the blob 10.
- * Which types are never sent as they are, and which are shown in the browser,
- * are Rails' own lists: content_types_to_serve_as_binary (with text/javascript
- * of 6.1) and content_types_allowed_inline.
+ * The blobs of ActiveStorage on disk, of Rails 5.2 to 8, by id, by key, or by
+ * the name that http_sendfile_activestorage has for an id.  A number is
+ * compared as text, too, lest "1e1" or "010" finds the blob 10.  Which types
+ * are never sent as they are, and which are shown in the browser, are Rails'
+ * own lists: content_types_to_serve_as_binary (with text/javascript of 6.1) and
+ * content_types_allowed_inline.
  */
 
 #define NGX_HTTP_SENDFILE_SQLITE_BLOB                                         \
@@ -35,7 +36,9 @@
 
 #define NGX_HTTP_SENDFILE_SQLITE_BLOBS                                        \
     NGX_HTTP_SENDFILE_SQLITE_BLOB "id=?1 AND CAST(id AS TEXT)=?1 UNION ALL "  \
-    NGX_HTTP_SENDFILE_SQLITE_BLOB "key=?1"
+    NGX_HTTP_SENDFILE_SQLITE_BLOB "key=?1 UNION ALL "                         \
+    NGX_HTTP_SENDFILE_SQLITE_BLOB "substr(?1,1,14)='activestorage:'"          \
+    "AND id=substr(?1,15) AND CAST(id AS TEXT)=substr(?1,15)"
 
 /*
  * Tracked variants, of Rails 6.1 and later: blobs of their own, attached to a

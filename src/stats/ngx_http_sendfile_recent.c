@@ -122,6 +122,7 @@ ngx_http_sendfile_recent_failed(ngx_http_sendfile_stats_t *stats,
         known->reason = failed->reason;
         known->store = failed->store;
         known->server = failed->server;
+        known->kind = failed->kind;
         known->err = failed->err;
         known->turn = turn;
         known->row = row;
@@ -156,6 +157,7 @@ ngx_http_sendfile_recent_known(ngx_http_sendfile_recent_t *recent,
         || known->reason != failed->reason
         || known->store != failed->store
         || known->server != failed->server
+        || known->kind != failed->kind
         || known->err != failed->err)
     {
         known->row = NULL;
@@ -356,20 +358,14 @@ ngx_http_sendfile_recent_touch(ngx_http_sendfile_stats_t *stats,
 
 
 void
-ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
+ngx_http_sendfile_recent_sample(ngx_http_sendfile_stats_t *stats,
     uint64_t *location, ngx_str_t *id)
 {
     nsf_str_t                    name;
     uint64_t                     weight;
     ngx_http_sendfile_recent_t  *recent;
 
-    if (stats == NULL) {
-        return;
-    }
-
     recent = ngx_http_sendfile_stats_recent(stats);
-
-    recent->seen++;
 
     if (recent->second != ngx_time()) {
         ngx_http_sendfile_recent_tick(recent);

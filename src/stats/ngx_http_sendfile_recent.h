@@ -119,6 +119,7 @@ typedef struct {
     const char                     *reason;
     ngx_str_t                      *store;
     ngx_str_t                      *server;
+    ngx_uint_t                      kind;
     ngx_err_t                       err;
     uint64_t                        turn;
     ngx_http_sendfile_recent_failure_t
@@ -160,10 +161,25 @@ void ngx_http_sendfile_recent_failed(ngx_http_sendfile_stats_t *stats,
     ngx_http_sendfile_failed_t *failed);
 
 
-/* a request for an ID of a location: each call is one, few are looked at */
+/*
+ * A request for an ID of a location: each call is one, of which few are looked
+ * at, by the second function.
+ */
 
-void ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
+void ngx_http_sendfile_recent_sample(ngx_http_sendfile_stats_t *stats,
     uint64_t *location, ngx_str_t *id);
+
+
+static ngx_inline void
+ngx_http_sendfile_recent_asked(ngx_http_sendfile_stats_t *stats,
+    ngx_http_sendfile_recent_t *recent, uint64_t *location, ngx_str_t *id)
+{
+    recent->seen++;
+
+    if (recent->seen >= recent->next || recent->second != ngx_time()) {
+        ngx_http_sendfile_recent_sample(stats, location, id);
+    }
+}
 
 
 /*

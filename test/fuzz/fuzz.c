@@ -288,8 +288,8 @@ fuzz_check_target(const nsf_target_t *t)
 
     fuzz_require(t->disposition == NSF_DISPOSITION_INLINE
                  || t->disposition == NSF_DISPOSITION_ATTACHMENT
-                 || (t->disposition == NSF_DISPOSITION_NONE
-                     && t->name.len == 0));
+                 || t->disposition == (t->name.len ? NSF_DISPOSITION_NAMED
+                                                   : NSF_DISPOSITION_NONE));
 
     fuzz_require(t->expires >= 0 && t->expires < INT64_C(253402300800));
     fuzz_require(t->valid_until >= 0

@@ -21,7 +21,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     name.data = fuzz_copy(data + 1, size - 1, &memory);
     name.len = size - 1;
 
-    fuzz_check_disposition((nsf_disposition_e) (data[0] % 3), &name);
+    fuzz_check_disposition((nsf_disposition_e) (data[0] % 4), &name);
 
     free(memory);
 

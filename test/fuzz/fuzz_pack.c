@@ -60,7 +60,8 @@ check_target(const nsf_target_t *t, const unsigned char *p, size_t size)
 
     fuzz_require(t->disposition == NSF_DISPOSITION_NONE
                  || t->disposition == NSF_DISPOSITION_INLINE
-                 || t->disposition == NSF_DISPOSITION_ATTACHMENT);
+                 || t->disposition == NSF_DISPOSITION_ATTACHMENT
+                 || t->disposition == NSF_DISPOSITION_NAMED);
 
     fuzz_require(t->expires >= 0 && t->expires < INT64_C(253402300800));
     fuzz_require(t->valid_until >= 0

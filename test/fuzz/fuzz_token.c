@@ -156,6 +156,69 @@ imgproxy(const unsigned char *p, size_t len)
 }
 
 
+/* a whole segment, with another behind it */
+
+static void
+check_segment(const nsf_str_t *s, const unsigned char *p, size_t len)
+{
+    fuzz_require(fuzz_is_slice(s, p, len) && s->len > 0 && s->data > p
+                 && s->data[-1] == '/'
+                 && s->data + s->len + 1 < p + len
+                 && s->data[s->len] == '/'
+                 && memchr(s->data, '/', s->len) == NULL
+                 && memchr(p, '?', (size_t) (s->data + s->len - p)) == NULL);
+}
+
+
+static void
+blob_url(const unsigned char *p, size_t len)
+{
+    int             records;
+    size_t          n;
+    nsf_str_t       name;
+    nsf_target_t    t;
+    nsf_blob_url_t  url;
+    unsigned char  *cleaned;
+
+    for (records = 0; records < 2; records++) {
+
+        if (!nsf_blob_url(&url, p, len, records)) {
+            continue;
+        }
+
+        check_segment(&url.token, p, len);
+
+        fuzz_require(records || url.kind == NSF_BLOB_DISK);
+        fuzz_require((url.kind == NSF_BLOB_REPRESENTATION)
+                     == (url.variation.len > 0));
+
+        if (url.kind == NSF_BLOB_REPRESENTATION) {
+            check_segment(&url.variation, p, len);
+        }
+    }
+
+    (void) nsf_blob_asked(p, len);
+
+    memset(&t, 0, sizeof(nsf_target_t));
+    t.type.data = p;
+    t.type.len = len;
+
+    nsf_blob_serving(&t);
+    fuzz_require(t.type.len > 0 && t.disposition != NSF_DISPOSITION_NONE);
+
+    cleaned = malloc(len ? len : 1);
+    fuzz_require(cleaned != NULL);
+
+    name.data = p;
+    name.len = len;
+
+    n = nsf_blob_name(cleaned, &name);
+    fuzz_require(n <= len && (n == 0 || memchr(cleaned, '/', n) == NULL));
+
+    free(cleaned);
+}
+
+
 static void
 tokens(unsigned char *p, size_t len)
 {
@@ -167,11 +230,7 @@ tokens(unsigned char *p, size_t len)
     nsf_token_segment(&value, p, len);
     fuzz_require(value.len == 0 || fuzz_is_slice(&value, p, len));
 
-    if (nsf_blob_token(&value, p, len)) {
-        fuzz_require(fuzz_is_slice(&value, p, len) && value.len > 0
-                     && value.data + value.len < p + len
-                     && value.data[value.len] == '/');
-    }
+    blob_url(p, len);
 
     if (nsf_token_django(&t, p, len) == NULL) {
         fuzz_require(t.text.len + 1 + t.mac.len == len);

@@ -174,7 +174,6 @@ def fill(site: Site) -> None:
     site.app.script = lambda request: Reply(body=b"app\n")
 
 
-@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_a_fallback_with_another_store_is_not_looked_up(site: Site) -> None:
     """A request is looked up once: explain says so, and what to write."""
     second = site.store_at("second")
@@ -182,7 +181,8 @@ def test_a_fallback_with_another_store_is_not_looked_up(site: Site) -> None:
     nginx = site.start(
         "location /file/ { http_sendfile on; %%DIRECT%%"
         " http_sendfile_fallback /second/8; }"
-        f"location /second/ {{ http_sendfile on; http_sendfile_lookup lmdb:{second.path}; }}"
+        "location /second/ { http_sendfile on;"
+        f" http_sendfile_lookup lmdb:{second.path}; }}"
         + STATUS
     )
     nginx.allow_log("leads back to a location|failed \\(2:")
@@ -196,6 +196,7 @@ def test_a_fallback_with_another_store_is_not_looked_up(site: Site) -> None:
     assert 'write "http_sendfile off;" in location "/second/"' in explained.advice
 
 
+@pytest.mark.parametrize("name", CONFIGURATIONS)
 def test_as_the_request(site: Site, name: str) -> None:
     """Status and source are those of the request itself, whatever leads there."""
     fill(site)

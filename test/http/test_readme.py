@@ -26,6 +26,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.activestorage import blob_url, envelope, representation_url, seal
 from lib.backend import Reply, Request, say_request
 from lib.documents import (
     Block,
@@ -866,6 +867,47 @@ def sqlite_rails(site: Site, block: Block) -> None:
     site.assert_file(nginx.get("/file/7"), 7)
     site.app.script = lambda request: Reply(status=403)
     assert nginx.get("/blob/5").status == 403
+
+
+@scenario("activestorage")
+def activestorage(site: Site, block: Block) -> None:
+    """A blob by its signed id from the database; a representation is learned."""
+    prepare_sqlite(site)
+    storage = site.directory / "storage"
+    for number, key in ((1, "abcdefgh"), (2, "abcd2222")):
+        (storage / "ab" / "cd").mkdir(parents=True, exist_ok=True)
+        (storage / "ab" / "cd" / key).write_bytes(content(number))
+    run(
+        storage / "production.sqlite3",
+        "INSERT INTO active_storage_blobs VALUES (5, 'abcdefgh', 'a.png', 'image/png')",
+    )
+    nginx = start(site, block)
+    signed_id = seal(envelope(5, "blob_id"), KEY)
+    site.assert_file(nginx.get(blob_url(signed_id)), 1)
+    assert not site.app.requests
+    token = seal(envelope({"key": "abcd2222"}, "blob_key", 300), KEY)
+    place = f"http://localhost/rails/active_storage/disk/{token}/a.png"
+    site.app.script = lambda request: Reply(302, [("Location", place)])
+    target = representation_url(signed_id, seal(envelope({}, "variation"), KEY))
+    assert nginx.get(target).status == 302
+    site.assert_file(nginx.get(target), 2)
+    site.assert_file(nginx.get(place.removeprefix("http://localhost")), 2)
+    assert len(site.app.requests) == 1
+
+
+@scenario("activestorage-auth")
+def activestorage_auth(site: Site, block: Block) -> None:
+    """Rails says who may see a blob, and nothing else of it."""
+    storage = site.directory / "storage"
+    storage.mkdir()
+    (storage / "a.png").write_bytes(content(1))
+    site.store.put("activestorage:5", "a.png")
+    nginx = start(site, block)
+    target = blob_url(seal(envelope(5, "blob_id"), KEY))
+    site.assert_file(nginx.get(target), 1)
+    site.app.script = lambda request: Reply(403)
+    assert nginx.get(target).status == 403
+    assert [r.target for r in site.app.requests] == ["/session", "/session"]
 
 
 @scenario("fill-memcached")

@@ -7,26 +7,51 @@
 #include "nsf_blob.h"
 
 
-/* the token, NULL if there is none */
+/* what there is, NULL if nothing */
+
+static void
+assert_url(const char *uri, int records, nsf_blob_e kind, int proxy,
+    const char *token, const char *variation)
+{
+    int              found;
+    nsf_blob_url_t   url;
+    nsf_test_buf_t   buf;
+
+    buf = nsf_test_copy(uri, strlen(uri));
+    found = nsf_blob_url(&url, buf.data, buf.len, records);
+
+    assert_int_equal(found, token != NULL);
+
+    if (found) {
+        assert_int_equal(url.kind, kind);
+        assert_int_equal(url.proxy, proxy);
+        assert_int_equal(url.token.len, strlen(token));
+        assert_memory_equal(url.token.data, token, url.token.len);
+        assert_int_equal(url.variation.len, strlen(variation));
+
+        if (url.variation.len) {
+            assert_memory_equal(url.variation.data, variation,
+                                url.variation.len);
+        }
+    }
+
+    nsf_test_free(&buf);
+}
+
 
 static void
 assert_token(const char *uri, const char *expected)
 {
-    int             found;
-    nsf_str_t       token;
-    nsf_test_buf_t  buf;
+    assert_url(uri, 0, NSF_BLOB_DISK, 0, expected, "");
+    assert_url(uri, 1, NSF_BLOB_DISK, 0, expected, "");
+}
 
-    buf = nsf_test_copy(uri, strlen(uri));
-    found = nsf_blob_token(&token, buf.data, buf.len);
 
-    assert_int_equal(found, expected != NULL);
-
-    if (found) {
-        assert_int_equal(token.len, strlen(expected));
-        assert_memory_equal(token.data, expected, token.len);
-    }
-
-    nsf_test_free(&buf);
+static void
+assert_record(const char *uri, int proxy, const char *expected)
+{
+    assert_url(uri, 1, NSF_BLOB_RECORD, proxy, expected, "");
+    assert_url(uri, 0, NSF_BLOB_RECORD, proxy, NULL, "");
 }
 
 
@@ -68,6 +93,197 @@ no_token(void **state)
     assert_token("disk/a/b", NULL);
     assert_token("/x?/disk/a/b", NULL);
     assert_token("/disk/a?/b", NULL);
+}
+
+
+static void
+record(void **state)
+{
+    (void) state;
+
+    assert_record("/rails/active_storage/blobs/redirect/ab--1/n.jpg?a=/b/", 0,
+                  "ab--1");
+    assert_record("/blobs/proxy/ab--1/n", 1, "ab--1");
+    assert_record("/blobs/ab--1/n/m", 0, "ab--1");
+    assert_record("/blobs/redirection/n", 0, "redirection");
+    assert_record("/blobs/redirect/redirect/n", 0, "redirect");
+
+    assert_record("/blobs", 0, NULL);
+    assert_record("/blobs/", 0, NULL);
+    assert_record("/blobs/a", 0, NULL);
+    assert_record("/blobs/a/", 0, NULL);
+    assert_record("/blobs//n", 0, NULL);
+    assert_record("/blobs/redirect/n", 0, NULL);
+    assert_record("/blobs/proxy//n", 0, NULL);
+    assert_record("/blob/a/n", 0, NULL);
+}
+
+
+static void
+representation(void **state)
+{
+    (void) state;
+
+    assert_url("/x/representations/redirect/ab--1/cd--2/n", 1,
+               NSF_BLOB_REPRESENTATION, 0, "ab--1", "cd--2");
+    assert_url("/x/representations/proxy/ab--1/cd--2/n/m", 1,
+               NSF_BLOB_REPRESENTATION, 1, "ab--1", "cd--2");
+    assert_url("/x/representations/ab--1/cd--2/n", 1,
+               NSF_BLOB_REPRESENTATION, 0, "ab--1", "cd--2");
+
+    assert_url("/representations/ab--1/cd--2/", 1, NSF_BLOB_DISK, 0, NULL, "");
+    assert_url("/representations/ab--1/cd--2", 1, NSF_BLOB_DISK, 0, NULL, "");
+    assert_url("/representations/ab--1//n", 1, NSF_BLOB_DISK, 0, NULL, "");
+    assert_url("/representations/proxy/ab--1/n", 1, NSF_BLOB_DISK, 0, NULL,
+               "");
+}
+
+
+static void
+first_word_counts(void **state)
+{
+    (void) state;
+
+    assert_url("/blobs/a/disk/b/c", 1, NSF_BLOB_RECORD, 0, "a", "");
+    assert_url("/blobs/a/disk/b/c", 0, NSF_BLOB_DISK, 0, "b", "");
+    assert_url("/disk/a/blobs/b/c", 1, NSF_BLOB_DISK, 0, "a", "");
+}
+
+
+static nsf_disposition_e
+asked(const char *args)
+{
+    nsf_test_buf_t     buf;
+    nsf_disposition_e  found;
+
+    buf = nsf_test_copy(args, strlen(args));
+    found = nsf_blob_asked(buf.data, buf.len);
+
+    nsf_test_free(&buf);
+
+    return found;
+}
+
+
+static void
+disposition(void **state)
+{
+    (void) state;
+
+    assert_int_equal(asked(""), NSF_DISPOSITION_NONE);
+    assert_int_equal(asked("a=b&dispositions=attachment"),
+                     NSF_DISPOSITION_NONE);
+    assert_int_equal(asked("=attachment"), NSF_DISPOSITION_NONE);
+
+    assert_int_equal(asked("disposition=attachment"),
+                     NSF_DISPOSITION_ATTACHMENT);
+    assert_int_equal(asked("a=1&disposition=attachment&b"),
+                     NSF_DISPOSITION_ATTACHMENT);
+    assert_int_equal(asked("a;disposition=attachment"),
+                     NSF_DISPOSITION_ATTACHMENT);
+    assert_int_equal(asked("%64%69%73position=%61ttachment"),
+                     NSF_DISPOSITION_ATTACHMENT);
+    assert_int_equal(asked("disposition=inline&disposition=attachment"),
+                     NSF_DISPOSITION_ATTACHMENT);
+
+    assert_int_equal(asked("disposition=inline"), NSF_DISPOSITION_INLINE);
+    assert_int_equal(asked("disposition"), NSF_DISPOSITION_INLINE);
+    assert_int_equal(asked("disposition="), NSF_DISPOSITION_INLINE);
+    assert_int_equal(asked("disposition=%zz"), NSF_DISPOSITION_INLINE);
+    assert_int_equal(asked("disposition=attachments"), NSF_DISPOSITION_INLINE);
+    assert_int_equal(asked("disposition=attachment&disposition=x"),
+                     NSF_DISPOSITION_INLINE);
+}
+
+
+static void
+assert_serving(const char *type, nsf_disposition_e said, const char *expected,
+    nsf_disposition_e disposition)
+{
+    nsf_target_t  t;
+
+    memset(&t, 0, sizeof(nsf_target_t));
+
+    t.type.data = (const unsigned char *) type;
+    t.type.len = strlen(type);
+    t.disposition = said;
+
+    nsf_blob_serving(&t);
+
+    assert_int_equal(t.disposition, disposition);
+    assert_int_equal(t.type.len, strlen(expected));
+    assert_memory_equal(t.type.data, expected, t.type.len);
+}
+
+
+static void
+serving(void **state)
+{
+    static const char  binary[] = "application/octet-stream";
+
+    (void) state;
+
+    assert_serving("image/png", NSF_DISPOSITION_NONE, "image/png",
+                   NSF_DISPOSITION_INLINE);
+    assert_serving("application/pdf", NSF_DISPOSITION_NONE, "application/pdf",
+                   NSF_DISPOSITION_INLINE);
+    assert_serving("text/plain", NSF_DISPOSITION_NONE, "text/plain",
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("image/pngx", NSF_DISPOSITION_NONE, "image/pngx",
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("image/png; x", NSF_DISPOSITION_NONE, "image/png; x",
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("text/html", NSF_DISPOSITION_NONE, binary,
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("text/html", NSF_DISPOSITION_NAMED, binary,
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("image/gif", NSF_DISPOSITION_NAMED, "image/gif",
+                   NSF_DISPOSITION_INLINE);
+    assert_serving("Text/HTML; charset=utf-8", NSF_DISPOSITION_NONE, binary,
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("image/svg+xml", NSF_DISPOSITION_NONE, binary,
+                   NSF_DISPOSITION_ATTACHMENT);
+    assert_serving("", NSF_DISPOSITION_NONE, binary,
+                   NSF_DISPOSITION_ATTACHMENT);
+
+    /* who has written the record has lists of their own */
+
+    assert_serving("image/svg+xml", NSF_DISPOSITION_INLINE, "image/svg+xml",
+                   NSF_DISPOSITION_INLINE);
+    assert_serving("", NSF_DISPOSITION_INLINE, binary,
+                   NSF_DISPOSITION_INLINE);
+}
+
+
+static void
+assert_name(const char *name, const char *expected)
+{
+    size_t          n;
+    nsf_str_t       s;
+    unsigned char   out[64];
+
+    s.data = (const unsigned char *) name;
+    s.len = strlen(name);
+
+    n = nsf_blob_name(out, &s);
+
+    assert_int_equal(n, strlen(expected));
+    assert_memory_equal(out, expected, n);
+}
+
+
+static void
+names(void **state)
+{
+    (void) state;
+
+    assert_name("", "");
+    assert_name("a b.jpg", "a b.jpg");
+    assert_name("h\xc3\xa9.txt", "h\xc3\xa9.txt");
+    assert_name("a/b\\c:d;e|f$g%h", "a-b-c-d-e-f-g-h");
+    assert_name("<a>?*\"", "-a----");
+    assert_name("exe\xe2\x80\xaegpj", "exe-gpj");
+    assert_name("\xe2\x80", "\xe2\x80");
 }
 
 
@@ -158,6 +374,12 @@ main(void)
         cmocka_unit_test(token),
         cmocka_unit_test(first_one_counts),
         cmocka_unit_test(no_token),
+        cmocka_unit_test(record),
+        cmocka_unit_test(representation),
+        cmocka_unit_test(first_word_counts),
+        cmocka_unit_test(disposition),
+        cmocka_unit_test(serving),
+        cmocka_unit_test(names),
         cmocka_unit_test(folders),
         cmocka_unit_test(slash_in_the_folders),
         cmocka_unit_test(refused),

@@ -135,7 +135,7 @@ static void
 name_alone_means_inline(void **state)
 {
     nsf_assert_good(decode(state, "{\"path\":\"a\",\"name\":\"n\"}"));
-    assert_int_equal(target(state)->disposition, NSF_DISPOSITION_INLINE);
+    assert_int_equal(target(state)->disposition, NSF_DISPOSITION_NAMED);
 }
 
 

@@ -107,6 +107,9 @@ bytes_of_each_field(void **state)
     pt.t.disposition = NSF_DISPOSITION_INLINE;
     assert_packed("\x01\x21" "\x0a" "\xe5\x86\x99\xe7\x9c\x9f.svg" "\x01" "p");
 
+    pt.t.disposition = NSF_DISPOSITION_NAMED;
+    assert_packed("\x01\x23" "\x0a" "\xe5\x86\x99\xe7\x9c\x9f.svg" "\x01" "p");
+
     pt.t.name.len = 0;
     pt.t.disposition = NSF_DISPOSITION_ATTACHMENT;
     assert_packed("\x01\x02" "\x01" "p");

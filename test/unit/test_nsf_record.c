@@ -240,7 +240,7 @@ auto_json(void **state)
                            "{\"path\":\"aa/aa.dat\",\"name\":\"n\"}"));
     nsf_assert_str(t.path, "aa/aa.dat");
     nsf_assert_str(t.name, "n");
-    assert_int_equal(t.disposition, NSF_DISPOSITION_INLINE);
+    assert_int_equal(t.disposition, NSF_DISPOSITION_NAMED);
     assert_true(nsf_test_pool_owns(&tp, &t.path));
 }
 

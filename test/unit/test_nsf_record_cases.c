@@ -108,7 +108,9 @@ assert_decoded(char **row, const nsf_target_t *t)
 {
     char  text[32];
 
-    static const char  *dispositions[] = { "", "inline", "attachment" };
+    static const char  *dispositions[] = {
+        "", "inline", "attachment", "inline"
+    };
 
     assert_field(row[NGINX + 1], &t->path);
     assert_field(row[NGINX + 2], &t->type);

@@ -28,6 +28,9 @@ module NgxSendfile
     # The key of NgxSendfile.sign, in hex: a line of nginx's file of keys.
     attr_reader :signing_key
 
+    # Whether Active Storage's blobs are published.
+    attr_accessor :active_storage
+
     # Whether a model's error after the commit is raised once it is logged.
     attr_accessor :raise_errors
 
@@ -46,6 +49,7 @@ module NgxSendfile
       @purge_timeout = 2
       @default_logger = Logger.new($stderr, progname: 'ngx_sendfile')
       @raise_errors = false
+      @active_storage = false
     end
 
     def memcached=(servers)

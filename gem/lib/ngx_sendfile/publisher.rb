@@ -1,5 +1,6 @@
 # frozen_string_literal: true
 
+require_relative 'key'
 require_relative 'record'
 require_relative 'store'
 require_relative 'purger'
@@ -54,8 +55,7 @@ module NgxSendfile
     def key(id)
       raise InvalidKey, 'the ID is nil: write the ID that the URL has' if id.nil?
 
-      maker = config.key
-      key = Text.bytes(maker.respond_to?(:call) ? maker.call(id) : "#{maker}#{id}")
+      key = Text.bytes(made(id))
       fault = fault_of_key(key)
       raise InvalidKey, "key #{Text.show(key)} of the ID #{id.inspect} #{fault}" if fault
 
@@ -63,6 +63,13 @@ module NgxSendfile
     end
 
     private
+
+    def made(id)
+      maker = config.key
+      return id.to_s if id.is_a?(Key)
+
+      maker.respond_to?(:call) ? maker.call(id) : "#{maker}#{id}"
+    end
 
     def fault_of_key(key)
       if key.empty? then 'is empty: write 1 to 250 bytes'

@@ -20,5 +20,10 @@ module NgxSendfile
     config.action_dispatch.x_sendfile_header ||= 'X-Sendfile' if config.respond_to?(:action_dispatch)
 
     ActiveSupport.on_load(:action_controller) { include NgxSendfile::Controller }
+
+    # the class is loaded when the application is initialized, or later
+    ActiveSupport.on_load(:active_storage_blob) do
+      include NgxSendfile::PublishedBlob if NgxSendfile.config.active_storage
+    end
   end
 end
