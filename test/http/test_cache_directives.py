@@ -479,8 +479,8 @@ def test_status_twice(site: Site) -> None:
 
 
 def test_status_and_too_many_values(site: Site) -> None:
-    """At most one value."""
-    directive = "http_sendfile_status write write;"
+    """At most two values."""
+    directive = "http_sendfile_status write ids=off write;"
     check = site.check_config(f"location /s/ {{\n{directive}\n}}")
     check.assert_fails(directive, "invalid number of arguments")
 

@@ -1040,6 +1040,7 @@ def test_reload_without_the_module(old: Old) -> None:
     off = old.site.template(HEADERS + PASS, WITHOUT)
     if old.site.flavour.module is not None:
         off = off.replace("%%LOAD%%", "").replace("%%LOOKUP%%", "")
+        off = off.replace("%%DEADLINE%%", "")
         off = off.replace("%%LOG_FORMAT%%", log_format(False))
     nginx = old.site.start_whole(on)
     for _ in range(3):

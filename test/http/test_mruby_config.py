@@ -143,7 +143,7 @@ def test_needs_the_other_module(ruby: Site) -> None:
         return
     only = ruby.flavour.module.with_name(NAME)
     ruby.variables["LOAD"] = f"load_module {only};"
-    ruby.variables["LOOKUP"] = ""
+    ruby.variables["LOOKUP"] = ruby.variables["DEADLINE"] = ""
     ruby.variables["LOG_FORMAT"] = "log_format nsf '$request';"
     ruby.check_config("mruby_set_code $x '1';").assert_silent()
     check = ruby.check_config("http_sendfile_ruby_code '1';")

@@ -592,7 +592,7 @@ def test_activestorage_is_searches(sqlite: Site) -> None:
     steps = [row[3] for row in plan]
     assert not [step for step in steps if step.startswith("SCAN")], steps
     searches = [step for step in steps if step.startswith("SEARCH")]
-    assert len(searches) == 5, steps
+    assert len(searches) == 6, steps
 
 
 # Solid Cache

@@ -204,8 +204,8 @@ def test_nginx_takes_the_configurations(conf: str, tmp_path: Path) -> None:
     )
     text = (CONTAINER / "nginx.conf").read_text("utf-8")
     for old, new in (
-        ("include    /etc/nginx/modules-enabled/*.conf;", modules_conf),
         ("/tmp/", f"{tmp_path}/"),
+        ("include    /etc/nginx/modules-enabled/*.conf;", modules_conf),
         ("/etc/nginx/conf.d/*.conf", f"{tmp_path}/default.conf"),
         ("/dev/stdout", f"{tmp_path}/access.log"),
     ):
