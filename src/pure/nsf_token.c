@@ -49,7 +49,7 @@ nsf_token_unescape(unsigned char *dst, size_t *n, const unsigned char *p,
         escape = memchr(p + i, '%', len - i);
         plain = (escape != NULL) ? (size_t) (escape - p) - i : len - i;
 
-        memcpy(dst + out, p + i, plain);
+        memmove(dst + out, p + i, plain);
 
         out += plain;
         i += plain;

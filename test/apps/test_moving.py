@@ -233,7 +233,7 @@ def test_all_is_tested() -> None:
     assert set(BLOCKS) == RUN | set(EXCERPTS)
     unnamed = [b.text.split()[0] for b in code if not b.name]
     # Active Storage, which has tests of its own; settings of Django, Express, Odoo
-    assert unnamed == ["location"] + ["SENDFILE_BACKEND"] * 2 + [
-        "response.type(path.extname(file));"
-    ] + ["location"]
+    assert unnamed == ["location", "http_sendfile_cache_zone"] + [
+        "SENDFILE_BACKEND"
+    ] * 2 + ["response.type(path.extname(file));"] + ["location"]
     assert re.search(r"^## Odoo\n\nUntested\.", MOVING.read_text(), re.MULTILINE)
