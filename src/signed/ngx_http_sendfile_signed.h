@@ -60,10 +60,41 @@ typedef enum {
 } ngx_http_sendfile_signed_encoding_e;
 
 
+typedef struct ngx_http_sendfile_tokens_s  ngx_http_sendfile_tokens_t;
+
+
+/* "tokens" are those that were good, NULL: none is remembered */
+
 typedef struct {
     ngx_array_t                     keys;  /* of signed_key_t */
     size_t                          size;  /* bytes of a code */
+    ngx_http_sendfile_tokens_t     *tokens;
 } ngx_http_sendfile_signed_keys_t;
+
+
+/*
+ * A token of Rails that is good, with all that it says; "digest" is that of a
+ * variation.  It lives until its last user has gone: a request, or the memory
+ * of the keys.
+ */
+
+#define NGX_HTTP_SENDFILE_TOKEN_FILE       "blob_key"
+#define NGX_HTTP_SENDFILE_TOKEN_BLOB       "blob_id"
+#define NGX_HTTP_SENDFILE_TOKEN_VARIATION  "variation"
+
+#define NGX_HTTP_SENDFILE_TOKEN_DIGEST     32
+
+typedef struct {
+    nsf_message_t                   message;
+    u_char                          digest[NGX_HTTP_SENDFILE_TOKEN_DIGEST];
+
+    ngx_uint_t                      users;
+
+    /* as it stands in a URL, its code last; what it was decoded to follows */
+    size_t                          len;
+    size_t                          code;
+    u_char                          data[];
+} ngx_http_sendfile_token_t;
 
 
 typedef struct ngx_http_sendfile_signature_s  ngx_http_sendfile_signature_t;
@@ -230,12 +261,12 @@ const char *ngx_http_sendfile_activestorage_read(ngx_str_t *payload,
 
 /* NULL, or that its time is over */
 
-const char *ngx_http_sendfile_activestorage_over(nsf_message_t *m);
+const char *ngx_http_sendfile_activestorage_over(const nsf_message_t *m);
 
 /* NULL and the file of a good token, or why there is none */
 
 const char *ngx_http_sendfile_activestorage_file(ngx_http_request_t *r,
-    nsf_message_t *m, ngx_http_sendfile_known_t *file);
+    const nsf_message_t *m, ngx_http_sendfile_known_t *file);
 
 /* the end of the configuration: a handler, if there is anything to handle */
 
@@ -246,6 +277,23 @@ ngx_int_t ngx_http_sendfile_activestorage_init(ngx_conf_t *cf);
 ngx_int_t ngx_http_sendfile_activestorage_merge(ngx_conf_t *cf,
     ngx_http_sendfile_signed_loc_conf_t *prev,
     ngx_http_sendfile_signed_loc_conf_t *conf);
+
+
+/* ngx_http_sendfile_signed_tokens.c */
+
+/*
+ * NULL and a token that is good by any of the keys, for this purpose, and whose
+ * time is not over, or why it is not; the request keeps it to its end.
+ */
+
+const char *ngx_http_sendfile_token(ngx_http_request_t *r,
+    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment,
+    const char *purpose, ngx_http_sendfile_token_t **token);
+
+/* from now on each worker remembers which tokens were good by these keys */
+
+ngx_int_t ngx_http_sendfile_tokens(ngx_conf_t *cf,
+    ngx_http_sendfile_signed_keys_t *keys);
 
 
 /* ngx_http_sendfile_signed_blobs.c */

@@ -24,7 +24,7 @@ static ngx_int_t ngx_http_sendfile_activestorage_handler(
 static ngx_int_t ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
     ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url);
 static const char *ngx_http_sendfile_activestorage_root(
-    ngx_http_sendfile_signed_main_conf_t *smcf, nsf_str_t *name,
+    ngx_http_sendfile_signed_main_conf_t *smcf, const nsf_str_t *name,
     ngx_str_t *root);
 static ngx_int_t ngx_http_sendfile_activestorage_location(ngx_conf_t *cf,
     ngx_http_sendfile_signed_loc_conf_t *conf);
@@ -79,9 +79,8 @@ static ngx_int_t
 ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
     ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url)
 {
-    ngx_str_t                              payload;
-    nsf_message_t                          m;
     ngx_http_sendfile_known_t              file;
+    ngx_http_sendfile_token_t             *token;
     ngx_http_sendfile_signed_main_conf_t  *smcf;
 
     smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_signed_module);
@@ -89,19 +88,12 @@ ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
     ngx_memzero(&file, sizeof(ngx_http_sendfile_known_t));
 
     file.code = NGX_HTTP_NOT_FOUND;
-    file.reason = ngx_http_sendfile_activestorage_verify(r, keys, &url->token,
-                                                         &payload);
+    file.reason = ngx_http_sendfile_token(r, keys, &url->token,
+                                          NGX_HTTP_SENDFILE_TOKEN_FILE,
+                                          &token);
     if (file.reason == NULL) {
-        file.reason = ngx_http_sendfile_activestorage_read(&payload,
-                                                           "blob_key", &m);
-    }
-
-    if (file.reason == NULL) {
-        file.reason = ngx_http_sendfile_activestorage_over(&m);
-    }
-
-    if (file.reason == NULL) {
-        file.reason = ngx_http_sendfile_activestorage_file(r, &m, &file);
+        file.reason = ngx_http_sendfile_activestorage_file(r, &token->message,
+                                                           &file);
     }
 
     return smcf->api->send(r, &file);
@@ -160,7 +152,7 @@ ngx_http_sendfile_activestorage_read(ngx_str_t *payload, const char *purpose,
 
 
 const char *
-ngx_http_sendfile_activestorage_over(nsf_message_t *m)
+ngx_http_sendfile_activestorage_over(const nsf_message_t *m)
 {
     return (ngx_http_sendfile_signed_now() >= m->expires) ? "expired token"
                                                           : NULL;
@@ -170,8 +162,8 @@ ngx_http_sendfile_activestorage_over(nsf_message_t *m)
 /* as ActiveStorage::DiskController has it */
 
 const char *
-ngx_http_sendfile_activestorage_file(ngx_http_request_t *r, nsf_message_t *m,
-    ngx_http_sendfile_known_t *file)
+ngx_http_sendfile_activestorage_file(ngx_http_request_t *r,
+    const nsf_message_t *m, ngx_http_sendfile_known_t *file)
 {
     size_t                                 n;
     u_char                                *p;
@@ -232,7 +224,7 @@ ngx_http_sendfile_activestorage_file(ngx_http_request_t *r, nsf_message_t *m,
 
 static const char *
 ngx_http_sendfile_activestorage_root(
-    ngx_http_sendfile_signed_main_conf_t *smcf, nsf_str_t *name,
+    ngx_http_sendfile_signed_main_conf_t *smcf, const nsf_str_t *name,
     ngx_str_t *root)
 {
     ngx_uint_t                    i;
@@ -305,7 +297,7 @@ ngx_http_sendfile_activestorage_conf(ngx_conf_t *cf, ngx_command_t *cmd,
     }
 
     as->keys = ngx_http_sendfile_signed_keys(cf, &value[1], digest, 0);
-    if (as->keys == NULL) {
+    if (as->keys == NULL || ngx_http_sendfile_tokens(cf, as->keys) != NGX_OK) {
         return NGX_CONF_ERROR;
     }
 

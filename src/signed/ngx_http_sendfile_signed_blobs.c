@@ -19,7 +19,6 @@
 
 
 #define NGX_HTTP_SENDFILE_BLOB_KEY      "activestorage:"
-#define NGX_HTTP_SENDFILE_BLOB_DIGEST   32
 #define NGX_HTTP_SENDFILE_BLOB_HEADERS  2
 
 /* of a URL whose blob is never another one: http_cache_forever */
@@ -43,11 +42,7 @@ typedef struct {
 
 static const char *ngx_http_sendfile_blob_key(ngx_http_request_t *r,
     nsf_blob_url_t *url, ngx_http_sendfile_blob_t *blob);
-static const char *ngx_http_sendfile_blob_id(ngx_http_request_t *r,
-    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment, nsf_str_t *id,
-    u_char *digits);
-static const char *ngx_http_sendfile_blob_variation(ngx_http_request_t *r,
-    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment, u_char *digest);
+static const char *ngx_http_sendfile_blob_id(const nsf_message_t *m);
 static ngx_int_t ngx_http_sendfile_blob_record(ngx_http_request_t *r,
     ngx_http_sendfile_asked_t *asked, nsf_target_t *t);
 static ngx_int_t ngx_http_sendfile_blob_headers(ngx_http_request_t *r,
@@ -113,13 +108,17 @@ static const char *
 ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
     ngx_http_sendfile_blob_t *blob)
 {
-    u_char      *p;
-    ngx_str_t   *key;
-    const char  *err;
-    nsf_str_t    id;
-    u_char       digits[NSF_MESSAGE_DIGITS], digest[EVP_MAX_MD_SIZE];
+    u_char                     *p;
+    ngx_str_t                  *key;
+    const char                 *err;
+    ngx_http_sendfile_token_t  *id, *variation;
 
-    err = ngx_http_sendfile_blob_id(r, blob->keys, &url->token, &id, digits);
+    err = ngx_http_sendfile_token(r, blob->keys, &url->token,
+                                  NGX_HTTP_SENDFILE_TOKEN_BLOB, &id);
+    if (err == NULL) {
+        err = ngx_http_sendfile_blob_id(&id->message);
+    }
+
     if (err) {
         return err;
     }
@@ -127,18 +126,24 @@ ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
     key = &blob->asked.key;
 
     key->data = ngx_pnalloc(r->pool, sizeof(NGX_HTTP_SENDFILE_BLOB_KEY)
-                                     + id.len + 2 * EVP_MAX_MD_SIZE);
+                                     + id->message.value.len
+                                     + 2 * NGX_HTTP_SENDFILE_TOKEN_DIGEST);
     if (key->data == NULL) {
         return NSF_ERR_MEMORY;
     }
 
     p = ngx_cpymem(key->data, NGX_HTTP_SENDFILE_BLOB_KEY,
                    sizeof(NGX_HTTP_SENDFILE_BLOB_KEY) - 1);
-    p = ngx_cpymem(p, id.data, id.len);
+    p = ngx_cpymem(p, id->message.value.data, id->message.value.len);
 
     if (url->kind == NSF_BLOB_REPRESENTATION) {
-        err = ngx_http_sendfile_blob_variation(r, blob->keys, &url->variation,
-                                               digest);
+        err = ngx_http_sendfile_token(r, blob->keys, &url->variation,
+                                      NGX_HTTP_SENDFILE_TOKEN_VARIATION,
+                                      &variation);
+        if (err == NULL && variation->message.kind != NSF_MESSAGE_HASH) {
+            err = "token of no variation";
+        }
+
         if (err) {
             return err;
         }
@@ -147,7 +152,7 @@ ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
         blob->asked.owner.len = p - key->data;
 
         *p++ = ':';
-        p += nsf_hex(p, digest, NGX_HTTP_SENDFILE_BLOB_DIGEST);
+        p += nsf_hex(p, variation->digest, NGX_HTTP_SENDFILE_TOKEN_DIGEST);
     }
 
     key->len = p - key->data;
@@ -156,93 +161,30 @@ ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
 }
 
 
-/* a number, in "digits" maybe, or a UUID: nothing that could end a key */
+/* a number or a UUID: nothing that could end a key */
 
 static const char *
-ngx_http_sendfile_blob_id(ngx_http_request_t *r,
-    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment, nsf_str_t *id,
-    u_char *digits)
+ngx_http_sendfile_blob_id(const nsf_message_t *m)
 {
-    size_t          i;
-    ngx_str_t       payload;
-    const char     *err;
-    nsf_message_t   m;
+    size_t  i;
 
-    err = ngx_http_sendfile_activestorage_verify(r, keys, segment, &payload);
-
-    if (err == NULL) {
-        err = ngx_http_sendfile_activestorage_read(&payload, "blob_id", &m);
-    }
-
-    if (err == NULL) {
-        err = ngx_http_sendfile_activestorage_over(&m);
-    }
-
-    if (err) {
-        return err;
-    }
-
-    if ((m.kind != NSF_MESSAGE_INTEGER && m.kind != NSF_MESSAGE_STRING)
-        || m.value.len == 0
-        || m.value.len > NGX_HTTP_SENDFILE_SIGNED_MAX_ID)
+    if ((m->kind != NSF_MESSAGE_INTEGER && m->kind != NSF_MESSAGE_STRING)
+        || m->value.len == 0
+        || m->value.len > NGX_HTTP_SENDFILE_SIGNED_MAX_ID)
     {
         return "token of no blob";
     }
 
-    for (i = 0; i < m.value.len; i++) {
-        if (m.value.data[i] <= ' '
-            || m.value.data[i] >= 0x7f
-            || m.value.data[i] == ':')
+    for (i = 0; i < m->value.len; i++) {
+        if (m->value.data[i] <= ' '
+            || m->value.data[i] >= 0x7f
+            || m->value.data[i] == ':')
         {
             return "token of no blob";
         }
     }
 
-    *id = m.value;
-
-    if (m.value.data >= m.digits
-        && m.value.data < m.digits + NSF_MESSAGE_DIGITS)
-    {
-        ngx_memcpy(digits, m.value.data, m.value.len);
-        id->data = digits;
-    }
-
     return NULL;
-}
-
-
-static const char *
-ngx_http_sendfile_blob_variation(ngx_http_request_t *r,
-    ngx_http_sendfile_signed_keys_t *keys, nsf_str_t *segment, u_char *digest)
-{
-    ngx_str_t       payload;
-    const char     *err;
-    nsf_message_t   m;
-
-    err = ngx_http_sendfile_activestorage_verify(r, keys, segment, &payload);
-    if (err) {
-        return err;
-    }
-
-    /* before it is read, which changes it */
-
-    if (EVP_Digest(payload.data, payload.len, digest, NULL, EVP_sha256(), NULL)
-        != 1)
-    {
-        return NSF_ERR_MEMORY;
-    }
-
-    err = ngx_http_sendfile_activestorage_read(&payload, "variation", &m);
-
-    if (err == NULL) {
-        err = ngx_http_sendfile_activestorage_over(&m);
-    }
-
-    if (err == NULL && m.kind != NSF_MESSAGE_HASH) {
-        err = "token of no variation";
-    }
-
-    return err;
 }
 
 
@@ -373,7 +315,8 @@ ngx_http_sendfile_blob_redirect(ngx_http_request_t *r,
 
     ngx_memzero(&file, sizeof(ngx_http_sendfile_known_t));
 
-    if (ngx_http_sendfile_activestorage_read(&payload, "blob_key", &m)
+    if (ngx_http_sendfile_activestorage_read(&payload,
+                                             NGX_HTTP_SENDFILE_TOKEN_FILE, &m)
         || ngx_http_sendfile_activestorage_over(&m)
         || ngx_http_sendfile_activestorage_file(r, &m, &file))
     {
@@ -430,8 +373,8 @@ ngx_http_sendfile_blob_recall(ngx_http_request_t *r,
 
     blob = (ngx_http_sendfile_blob_t *) asked;
 
-    file->reason = ngx_http_sendfile_activestorage_read(kept, "blob_key", &m);
-
+    file->reason = ngx_http_sendfile_activestorage_read(kept,
+                                             NGX_HTTP_SENDFILE_TOKEN_FILE, &m);
     if (file->reason == NULL) {
         file->reason = ngx_http_sendfile_activestorage_file(r, &m, file);
     }
