@@ -26,9 +26,8 @@ typedef struct {
 void nsf_token_segment(nsf_str_t *s, const unsigned char *uri, size_t len);
 
 /*
- * Percent-decodes to "dst", which has "len" bytes and is not "p"; NULL, or what
- * is wrong.
- * "+" stays: it is one of base64's characters.
+ * Percent-decodes to "dst", which has "len" bytes and may be "p" itself; NULL,
+ * or what is wrong.  "+" stays: it is one of base64's characters.
  */
 
 const char *nsf_token_unescape(unsigned char *dst, size_t *n,

@@ -53,6 +53,12 @@ unescape(const char *text, const char *expected)
     if (err == NULL) {
         assert_int_equal(n, strlen(expected));
         assert_memory_equal(out.data, expected, n);
+
+        /* in place, too */
+
+        assert_null(nsf_token_unescape(buf.data, &n, buf.data, buf.len));
+        assert_int_equal(n, strlen(expected));
+        assert_memory_equal(buf.data, expected, n);
     }
 
     nsf_test_free(&out);
@@ -71,6 +77,8 @@ percent_encoding(void **state)
     nsf_assert_good(unescape("a+b", "a+b"));
     nsf_assert_good(unescape("%3D%3d%2F", "==/"));
     nsf_assert_good(unescape("%2541", "%41"));
+    nsf_assert_good(unescape("%41a long text moves%42 as well",
+                             "Aa long text movesB as well"));
     nsf_assert_error(unescape("%", ""), "broken percent-encoding");
     nsf_assert_error(unescape("%4", ""), "broken percent-encoding");
     nsf_assert_error(unescape("a%4g", ""), "broken percent-encoding");
