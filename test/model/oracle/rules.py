@@ -847,10 +847,35 @@ class Model:
         )
 
     def _was_down(self, sent: Sent, lookup: Lookup) -> bool:
-        """Tell whether a store was thought to be down, at some time."""
+        """Tell whether a store was thought to be down, at some time.
+
+        Once its time is over, one request tries it. Until that one is answered,
+        however late it comes, the others take the store for down.
+        """
         return any(
-            covers(Span(s.begin, s.end + WHOLE + 1.0), sent.begin, sent.end)
+            covers(
+                Span(s.begin, self._tried(lookup.store, s.end + WHOLE + 1.0)),
+                sent.begin,
+                sent.end,
+            )
             for s in self.world.down.get(lookup.store, [])
+        )
+
+    def _tried(self, store: str, after: float) -> float:
+        """Tell when a store, from some time on, was first seen to be up again."""
+        return min(
+            (
+                other.end
+                for other in self.world.sent.values()
+                if other.begin >= after
+                and other.response is not None
+                and other.response.status not in (502, 504)
+                and any(
+                    route.lookup is not None and route.lookup.store == store
+                    for route in self.routes(other)
+                )
+            ),
+            default=float("inf"),
         )
 
     # errors
