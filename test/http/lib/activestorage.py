@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import json
+import os
 import subprocess
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -92,6 +93,7 @@ class RailsBlobs:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
+            env={**os.environ, "RAILS_ENV": "production"},
         )
         assert self._process.stdout is not None
         told = json.loads(self._process.stdout.readline())
@@ -105,6 +107,11 @@ class RailsBlobs:
         # the workers read it: in WAL mode all three files
         for path in self._files():
             path.chmod(0o666)
+
+    @property
+    def pid(self) -> int:
+        """Its process."""
+        return self._process.pid
 
     def _files(self) -> list[Path]:
         return list(self.database.parent.glob("app.sqlite3*"))
