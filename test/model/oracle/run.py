@@ -40,6 +40,9 @@ ENOUGH = 10_000
 # requests of a case
 EACH = 300
 
+# after so many cases a line says how far it is
+REPORT = 500
+
 # cases at a time for each core: a case waits for most of its time
 WORKERS = 6
 
@@ -116,15 +119,17 @@ def main(arguments: list[str]) -> int:
     for number, outcome in run_cases(tasks, options.workers):
         requests += outcome.requests
         kinds.update(outcome.kinds)
-        if not outcome.wrong:
+        if outcome.wrong:
+            wrong += 1
+            print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
+            print("\n".join(outcome.wrong), flush=True)
+            if options.first:
+                # those that run come to their end
+                tasks.clear()
+        else:
             right += 1
-            continue
-        wrong += 1
-        if options.first:
-            # those that run come to their end
-            tasks.clear()
-        print(f"\n=== case {number} is wrong: --seed {seed} --case {number}")
-        print("\n".join(outcome.wrong), flush=True)
+        if (right + wrong) % REPORT == 0:
+            print(f"{requests} requests, {right} right, {wrong} wrong", flush=True)
     took = time.monotonic() - start
     print(f"\n{requests} requests in {took:.0f} s: {dict(kinds.most_common())}")
     print(f"model: {right} right, {wrong} wrong, of {len(numbers)} cases (seed {seed})")
