@@ -16,6 +16,7 @@ from lib.activestorage import (
     signed_id,
     variation_key,
 )
+from lib.cache import STATUS, ZONE, purge
 from lib.client import Response
 from lib.nginx import Nginx
 from lib.signed import load_signed, write_keys
@@ -197,3 +198,38 @@ def test_variations_of_one_blob(blobs: Site) -> None:
     for _ in range(2):
         for i, target in wanted.items():
             blobs.assert_file(twice(nginx, target), i)
+
+
+TENANTS = """
+    location ~ ^/(?<tenant>[ab])/rails/active_storage/ {
+        http_sendfile_activestorage %%DIR%%/keys blobs;
+        http_sendfile_lookup lmdb:%%DIR%%/ids.lmdb;
+        http_sendfile_root %%FILES%%/$tenant;
+        http_sendfile_cache main;
+        http_sendfile_cache_valid 1h;
+        http_sendfile_cache_body 64k;
+        http_sendfile_cache_check 1h;
+    }
+"""
+
+
+def test_tenants_of_one_key(blobs: Site) -> None:
+    """The token of one is that of the other, the file is not; purged, and reloaded."""
+
+    def look(a: int, b: int) -> None:
+        for _ in range(2):
+            for tenant, file_id in (("a", a), ("b", b)):
+                for target in (disk_url(disk_token()), blob_url(signed_id(1))):
+                    blobs.assert_file(nginx.get(f"/{tenant}{target}"), file_id)
+
+    for file_id, tenant in ((11, "a"), (12, "b")):
+        blobs.files.write_id(f"{tenant}/{PATH}", file_id)
+    nginx = blobs.start(TENANTS + STATUS, http=ZONE)
+    look(11, 12)
+    for file_id, tenant in ((21, "a"), (22, "b")):
+        blobs.files.write_id(f"{tenant}/{PATH}", file_id)
+    purge(nginx, BLOB)
+    purge(nginx, "activestorage:1")
+    look(21, 22)
+    nginx.reload()
+    look(21, 22)
