@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lib.another import build_another
+from lib.asking import asking
 from lib.cache import CACHE, STATUS, ZONE, ask, make_old, purged, said
-from lib.client import Connection, ConnectionClosed
+from lib.client import Connection
 from lib.fake_memcached import Fake, answer, hold
 from lib.files import content
 from lib.nginx import Flavour, Nginx
@@ -70,12 +70,6 @@ def lines(nginx: Nginx, words: str) -> int:
 def settled(nginx: Nginx) -> None:
     """Wait for the end of the workers of before."""
     wait_until(lambda: nginx.all_workers() == nginx.workers(), what="the old's end")
-
-
-def more(done: list[int], number: int) -> None:
-    """Wait until so many more requests have been done."""
-    enough = done[0] + number
-    wait_until(lambda: done[0] > enough, what="requests")
 
 
 def fill(site: Site, nginx: Nginx) -> None:
@@ -191,36 +185,14 @@ def test_back_and_forth_under_load(
     template = site.template("limit_rate $rate;" + FILE, ZONE + RATE)
     modules = [another, flavour.module] * 3
     nginx = site._prepare(loading(template, modules[0])).start()
-    stop = threading.Event()
-    wrong: list[object] = []
-    done = [0]
 
-    def keep_asking(first: int) -> None:
-        n = first
-        while not stop.is_set():
-            try:
-                with nginx.connect() as connection:
-                    for _ in range(20):
-                        n = (n + 7) % NUMBER
-                        response = connection.request("GET", f"/file/{n}")
-                        if (response.status, response.body) != (200, content(n)):
-                            wrong.append(response)
-                        done[0] += 1
-                        if n % 9 == 0 and not response.closed:
-                            purged(connection.request("DELETE", f"/status/cache/{n}"))
-                            done[0] += 1
-                        if response.closed:
-                            break
-            except (ConnectionClosed, ConnectionError):
-                # an idle connection of a worker that has ended
-                continue
+    def drop(connection: Connection, n: int) -> None:
+        if n % 9 == 0:
+            purged(connection.request("DELETE", f"/status/cache/{n}"))
 
-    threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
+    with asking(nginx, NUMBER, then=drop) as clients:
         for module in modules[1:]:
-            more(done, 50)
+            clients.more(50)
             # a body from the cache of a worker that is told to end meanwhile
             for _ in range(2):
                 site.assert_file(nginx.get(f"/file/{NUMBER}"), NUMBER, size)
@@ -230,15 +202,11 @@ def test_back_and_forth_under_load(
             assert connection.socket.recv(1) == b"H"
             nginx.reload(loading(template, module))
             assert set(nginx.all_workers()) > set(nginx.workers())
-            more(done, 50)
+            clients.more(50)
             rest = connection.read_to_end()
             assert rest.partition(b"\r\n\r\n")[2] == content(NUMBER, size)
             settled(nginx)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert wrong == []
+    assert clients.wrong == []
     assert lines(nginx, EMPTY) == len(modules) - 1
     assert lines(nginx, COUNTERS) == len(modules) - 1
 

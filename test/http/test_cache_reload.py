@@ -6,13 +6,13 @@ import os
 import re
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
+from lib.asking import asking
 from lib.cache import (
     CACHE,
     STATUS,
@@ -25,7 +25,7 @@ from lib.cache import (
     replace,
     said,
 )
-from lib.client import Connection, ConnectionClosed
+from lib.client import Connection
 from lib.fake_memcached import Fake, answer, hold
 from lib.files import content
 from lib.memcached import Memcached
@@ -434,11 +434,6 @@ def test_old_worker_sends_a_body(site: Site, sent: list[Connection]) -> None:
 RATE = "map $arg_slow $rate { default 0; 1 40k; }"
 
 
-def more_than(done: list[int], number: int) -> None:
-    """Wait until more requests than that have been done."""
-    wait_until(lambda: done[0] > number, what="requests")
-
-
 def is_gone(nginx: Nginx, worker: int) -> None:
     """Wait for a worker's end."""
     wait_until(lambda: worker not in nginx.workers(), what=f"the end of {worker}")
@@ -453,40 +448,11 @@ def test_many_reloads_under_load(site: Site, workers: int) -> None:
     sizes = ["4m", "4m", "1m", "4m", "8m", "8m"]
     server = FILE.replace("cache_body 100k", "cache_body 10k")
     nginx = site.start(server, ZONE)
-    stop = threading.Event()
-    failures: list[object] = []
-    done = [0]
-
-    def keep_asking(first: int) -> None:
-        n = first
-        while not stop.is_set():
-            try:
-                with nginx.connect() as connection:
-                    for _ in range(20):
-                        n = (n + 7) % number
-                        response = connection.request("GET", f"/file/{n}")
-                        if (response.status, response.body) != (200, content(n)):
-                            failures.append(response)
-                        done[0] += 1
-                        if response.closed:
-                            break
-            except (ConnectionClosed, ConnectionError):
-                # an idle connection of a worker that has ended
-                continue
-
-    threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
+    with asking(nginx, number) as clients:
         for size in sizes:
-            seen = done[0]
             reload(nginx, site.template(server, ZONE.replace("4m", size)))
-            more_than(done, seen + 50)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert failures == []
+            clients.more(50)
+    assert clients.wrong == []
 
 
 # another binary, a worker that dies
@@ -590,42 +556,19 @@ def test_workers_are_killed_under_load(site: Site) -> None:
     make_old(*(site.files.path(f"aa/{n}.dat") for n in range(number)))
     nginx = site.start(FILE, "http_sendfile_cache_zone main:2m;")
     nginx.allow_log(r"exited on signal 9|was locked by")
-    stop = threading.Event()
-    wrong: list[object] = []
-    done = [0]
 
-    def keep_asking(first: int) -> None:
-        n = first
-        while not stop.is_set():
-            try:
-                with nginx.connect() as connection:
-                    while not stop.is_set():
-                        n = (n + 7) % number
-                        response = connection.request("GET", f"/file/{n}")
-                        if (response.status, response.body) != (200, content(n, 3000)):
-                            wrong.append(response)
-                        done[0] += 1
-                        if n % 5 == 0:
-                            purged(connection.request("DELETE", f"/status/cache/{n}"))
-                        if n % 13 == 0:
-                            purged(connection.request("DELETE", "/status/cache"))
-            except (ConnectionClosed, ConnectionError):
-                continue
+    def drop(connection: Connection, n: int) -> None:
+        if n % 5 == 0:
+            purged(connection.request("DELETE", f"/status/cache/{n}"))
+        if n % 13 == 0:
+            purged(connection.request("DELETE", "/status/cache"))
 
-    threads = [threading.Thread(target=keep_asking, args=(n,)) for n in range(4)]
-    for thread in threads:
-        thread.start()
-    try:
+    with asking(nginx, number, 3000, 4, drop) as clients:
         for round_ in range(20):
-            seen = done[0]
-            more_than(done, seen + 40)
+            clients.more(40)
             workers_ = wait_until(nginx.workers, what="a worker")
             os.kill(workers_[round_ % len(workers_)], signal.SIGKILL)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-    assert wrong == []
+    assert clients.wrong == []
     wait_until(lambda: len(nginx.workers()) == 2, what="both workers")
     purged(nginx.request("DELETE", "/status/cache"))
     for n in range(number):
