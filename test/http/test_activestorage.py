@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import base64
-import hmac
 import json
 import os
 import random
 import subprocess
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lib.activestorage import KEY, iso, seal
 from lib.client import Response
 from lib.figures import requests, row, wait_for_total
 from lib.signed import LIB, load_signed, write_keys
 from lib.site import Site
 
-KEY = bytes(range(64))
 BLOB = "iaz0tj96y7moxhu8yzn3g8diz1lz"
 PREFIX = "/rails/active_storage/disk"
 
@@ -57,18 +55,6 @@ LOCATION = """
         http_sendfile_root %%FILES%%;
     }
 """
-
-
-def iso(seconds: float) -> str:
-    """Return a moment from now on as Rails writes it."""
-    moment = datetime.now(UTC) + timedelta(seconds=seconds)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def seal(payload: bytes, key: bytes = KEY, digest: str = "sha1") -> str:
-    """Sign what a token says."""
-    text = base64.b64encode(payload).decode()
-    return f"{text}--{hmac.digest(key, text.encode(), digest).hex()}"
 
 
 def token(
