@@ -106,6 +106,9 @@ typedef struct {
     /* of the module for Ruby; NULL: none */
     ngx_http_sendfile_script_pt     script;
 
+    /* of a module that sends files, for explain; NULL: none */
+    ngx_http_sendfile_tell_pt       tell;
+
     /* there is a status location, and so counters; NULL: none */
     ngx_uint_t                      status;
 

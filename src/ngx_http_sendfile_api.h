@@ -112,7 +112,20 @@ struct ngx_http_sendfile_asked_s {
 };
 
 
-#define NGX_HTTP_SENDFILE_API  5
+/*
+ * For a request that is only explained: notes steps, with a sentence each and
+ * what to change or NULL, and returns what the module's handler returns of it.
+ * "send" sends nothing then; "find" returns NGX_OK when the store was asked.
+ */
+
+typedef void (*ngx_http_sendfile_note_pt)(void *data, const char *step,
+    const char *state, const char *advice, const char *fmt, ...);
+
+typedef ngx_int_t (*ngx_http_sendfile_tell_pt)(ngx_http_request_t *r,
+    ngx_http_sendfile_note_pt note, void *data);
+
+
+#define NGX_HTTP_SENDFILE_API  6
 
 typedef struct {
     ngx_uint_t                      version;
@@ -160,6 +173,10 @@ typedef struct {
      */
     ngx_int_t                     (*add_location)(ngx_conf_t *cf,
                                         ngx_uint_t asks);
+
+    /* for postconfiguration, of a module that calls "send" or "find" */
+    ngx_int_t                     (*set_tell)(ngx_conf_t *cf,
+                                        ngx_http_sendfile_tell_pt tell);
 } ngx_http_sendfile_api_t;
 
 

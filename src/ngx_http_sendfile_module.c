@@ -48,6 +48,8 @@ static ngx_int_t ngx_http_sendfile_add_type(
     ngx_http_sendfile_main_conf_t *smcf, ngx_http_sendfile_store_type_t *type);
 static ngx_int_t ngx_http_sendfile_set_script(ngx_conf_t *cf,
     ngx_http_sendfile_script_pt script);
+static ngx_int_t ngx_http_sendfile_set_tell(ngx_conf_t *cf,
+    ngx_http_sendfile_tell_pt tell);
 static void ngx_http_sendfile_count_script(ngx_uint_t stopped);
 static ngx_uint_t ngx_http_sendfile_is_trial(ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_add_sender(ngx_conf_t *cf, ngx_uint_t asks);
@@ -253,7 +255,8 @@ static ngx_http_sendfile_api_t  ngx_http_sendfile_api = {
     ngx_http_sendfile_send,
     ngx_http_sendfile_find,
     ngx_http_sendfile_resume_find,
-    ngx_http_sendfile_add_sender
+    ngx_http_sendfile_add_sender,
+    ngx_http_sendfile_set_tell
 };
 
 
@@ -795,6 +798,19 @@ ngx_http_sendfile_set_script(ngx_conf_t *cf,
     smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
 
     smcf->script = script;
+
+    return NGX_OK;
+}
+
+
+static ngx_int_t
+ngx_http_sendfile_set_tell(ngx_conf_t *cf, ngx_http_sendfile_tell_pt tell)
+{
+    ngx_http_sendfile_main_conf_t  *smcf;
+
+    smcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_sendfile_module);
+
+    smcf->tell = tell;
 
     return NGX_OK;
 }

@@ -160,13 +160,19 @@ static ngx_http_sendfile_advice_t  ngx_http_sendfile_advices[] = {
     { "Nothing, if clients just try. If all are bad, compare the keys with "
       "sendfilectl activestorage-key.",
       "bad signature", NULL },
-    { NULL, "expired token", NULL },
-    { NULL, "token of no file", NULL },
+
+    { "Take a new link of the application's, which says how long one is good.",
+      "expired token", NULL },
+
+    { "Write http_sendfile_activestorage_service for it.",
+      "unknown service", NULL },
+
+    { "Nothing, if clients just try: such a link is not the application's own.",
+      "token of no file", NULL },
     { NULL, "token of no blob", NULL },
     { NULL, "token of no variation", NULL },
     { NULL, "token too long", NULL },
     { NULL, "invalid token", NULL },
-    { NULL, "unknown service", NULL },
 
     { "Nothing, if it comes once for each blob. If it stays so, the "
       "application's redirect leads to another service, or has Set-Cookie.",

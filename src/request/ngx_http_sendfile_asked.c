@@ -39,11 +39,13 @@ static ngx_int_t ngx_http_sendfile_asked_create(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
     ngx_http_sendfile_asked_t *by);
 static ngx_int_t ngx_http_sendfile_asked_learns(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_asking_t *asked);
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_asking_t *asked);
 static ngx_int_t ngx_http_sendfile_asked_run(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf);
 static ngx_int_t ngx_http_sendfile_asked_kept(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *kept);
+static void ngx_http_sendfile_asked_forget(ngx_http_sendfile_ctx_t *ctx);
 static ngx_uint_t ngx_http_sendfile_asked_refused(ngx_http_request_t *r);
 static void ngx_http_sendfile_asked_keep(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *kept);
@@ -56,15 +58,10 @@ ngx_http_sendfile_find(ngx_http_request_t *r, ngx_http_sendfile_asked_t *by)
     ngx_http_sendfile_ctx_t       *ctx;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
-    if (ngx_http_sendfile_get_ctx(r)) {
-        /* it has been here: on its way to the application, or from there */
-        return NGX_DECLINED;
-    }
+    rc = ngx_http_sendfile_claim(r, &ctx);
 
-    ctx = ngx_http_sendfile_create_ctx(r);
-
-    if (ctx == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
@@ -87,7 +84,7 @@ ngx_http_sendfile_find(ngx_http_request_t *r, ngx_http_sendfile_asked_t *by)
                                NGX_HTTP_NOT_FOUND, "not learned yet");
     }
 
-    return ngx_http_sendfile_asked_run(r, ctx, slcf);
+    return ctx->trial ? NGX_OK : ngx_http_sendfile_asked_run(r, ctx, slcf);
 }
 
 
@@ -134,14 +131,8 @@ ngx_http_sendfile_asked_create(ngx_http_request_t *r,
     ctx->asked = asked;
     ctx->key = by->key;
 
-    /* as if it were one: an X-Accel-Redirect may lead to another */
-
-    ctx->lookups = 1;
-
-    ngx_http_sendfile_id(r, &ctx->id);
-
     ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
-                                  &by->key);
+                                  &ctx->key);
 
     if (by->owner.len) {
         ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
@@ -149,13 +140,14 @@ ngx_http_sendfile_asked_create(ngx_http_request_t *r,
     }
 
     return (slcf->learn && slcf->cache)
-           ? ngx_http_sendfile_asked_learns(r, slcf, asked) : NGX_OK;
+           ? ngx_http_sendfile_asked_learns(r, ctx, slcf, asked) : NGX_OK;
 }
 
 
 static ngx_int_t
 ngx_http_sendfile_asked_learns(ngx_http_request_t *r,
-    ngx_http_sendfile_loc_conf_t *slcf, ngx_http_sendfile_asking_t *asked)
+    ngx_http_sendfile_ctx_t *ctx, ngx_http_sendfile_loc_conf_t *slcf,
+    ngx_http_sendfile_asking_t *asked)
 {
     ngx_int_t  rc;
 
@@ -172,8 +164,8 @@ ngx_http_sendfile_asked_learns(ngx_http_request_t *r,
 
     asked->zone = slcf->cache;
     asked->valid = slcf->cache_valid;
-    asked->name.key.data = asked->by->key.data;
-    asked->name.key.len = asked->by->key.len;
+    asked->name.key.data = ctx->key.data;
+    asked->name.key.len = ctx->key.len;
 
     ngx_http_sendfile_zone_hash(asked->zone, &asked->name);
 
@@ -240,8 +232,14 @@ ngx_http_sendfile_asked_recall(ngx_http_request_t *r,
 
     rc = ngx_http_sendfile_asked_kept(r, ctx, &kept);
 
-    ngx_http_sendfile_zone_looked(asked->zone, NGX_HTTP_SENDFILE_STATS_ANSWER,
-                                  rc == NGX_OK);
+    if (ctx->trial) {
+        ctx->trial->recalled(ctx->trial);
+
+    } else {
+        ngx_http_sendfile_zone_looked(asked->zone,
+                                      NGX_HTTP_SENDFILE_STATS_ANSWER,
+                                      rc == NGX_OK);
+    }
 
     if (rc != NGX_OK) {
         return rc;
@@ -255,7 +253,7 @@ ngx_http_sendfile_asked_recall(ngx_http_request_t *r,
 
         /* the configuration is another now */
 
-        ngx_http_sendfile_zone_delete(asked->zone, &asked->name);
+        ngx_http_sendfile_asked_forget(ctx);
         return NGX_DECLINED;
     }
 
@@ -268,7 +266,7 @@ ngx_http_sendfile_asked_recall(ngx_http_request_t *r,
                                  NGX_HTTP_SENDFILE_SOURCE_LEARNED);
 
     if (rc == NGX_DECLINED) {
-        ngx_http_sendfile_zone_delete(asked->zone, &asked->name);
+        ngx_http_sendfile_asked_forget(ctx);
 
         if (before.failure != NGX_HTTP_SENDFILE_ON_MISS) {
             ctx->outcome = before;
@@ -287,17 +285,28 @@ static ngx_int_t
 ngx_http_sendfile_asked_kept(ngx_http_request_t *r,
     ngx_http_sendfile_ctx_t *ctx, ngx_str_t *kept)
 {
+    ngx_uint_t                   old;
     nsf_shard_value_t            v;
     ngx_http_sendfile_asking_t  *asked;
 
     asked = ctx->asked;
 
     if (ngx_http_sendfile_zone_get(asked->zone, &asked->name, &v, r->pool)
-        != NSF_SHARD_OK
-        || v.valid <= ngx_current_msec
-        || ngx_http_sendfile_ctx_old(ctx, asked->zone->generations,
-                                     v.generation))
+        != NSF_SHARD_OK)
     {
+        return NGX_DECLINED;
+    }
+
+    old = ngx_http_sendfile_ctx_old(ctx, asked->zone->generations,
+                                    v.generation);
+
+    if (ctx->trial) {
+        ctx->trial->learns = 1;
+        ctx->trial->learned = v;
+        ctx->trial->learned_old = old;
+    }
+
+    if (v.valid <= ngx_current_msec || old) {
         return NGX_DECLINED;
     }
 
@@ -307,6 +316,17 @@ ngx_http_sendfile_asked_kept(ngx_http_request_t *r,
     kept->len = v.len;
 
     return NGX_OK;
+}
+
+
+/* what was learned leads to no file any more */
+
+static void
+ngx_http_sendfile_asked_forget(ngx_http_sendfile_ctx_t *ctx)
+{
+    if (ctx->trial == NULL) {
+        ngx_http_sendfile_zone_delete(ctx->asked->zone, &ctx->asked->name);
+    }
 }
 
 

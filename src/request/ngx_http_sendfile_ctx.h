@@ -178,6 +178,9 @@ struct ngx_http_sendfile_trial_s {
 
     /* the file of a cached record is not there; the store is asked next */
     void                          (*vanished)(ngx_http_sendfile_trial_t *trial);
+
+    /* what the application's redirect has said was looked for */
+    void                          (*recalled)(ngx_http_sendfile_trial_t *trial);
     void                           *data;
 
     /* what the zone has of the key: its data is not kept here */

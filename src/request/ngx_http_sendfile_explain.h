@@ -153,6 +153,15 @@ void ngx_http_sendfile_explain_end(ngx_http_sendfile_explain_t *ex,
 void ngx_http_sendfile_explain_advise(ngx_http_sendfile_explain_t *ex,
     const char *fmt, ...);
 
+/* the same, for another module; "data" is an ngx_http_sendfile_explain_t */
+
+void ngx_http_sendfile_explain_told(void *data, const char *step,
+    const char *state, const char *advice, const char *fmt, ...);
+
+/* what was learned of a redirect, before its file is tried */
+
+void ngx_http_sendfile_explain_recalled(ngx_http_sendfile_trial_t *trial);
+
 /* what the cache and the store have said of the key */
 
 void ngx_http_sendfile_explain_note_lookup(ngx_http_sendfile_explain_t *ex);

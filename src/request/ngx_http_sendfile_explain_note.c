@@ -85,6 +85,76 @@ ngx_http_sendfile_explain_step_end(ngx_http_sendfile_explain_t *ex)
 
 
 void
+ngx_http_sendfile_explain_told(void *data, const char *step,
+    const char *state, const char *advice, const char *fmt, ...)
+{
+    va_list                       args;
+    ngx_str_t                     text;
+    ngx_http_sendfile_explain_t  *ex;
+
+    ex = data;
+
+    va_start(args, fmt);
+    text = ngx_http_sendfile_explain_format(ex, fmt, args);
+    va_end(args);
+
+    ngx_http_sendfile_explain_step(ex, step, state, "%V", &text);
+    ngx_http_sendfile_explain_step_end(ex);
+
+    if (advice) {
+        ngx_http_sendfile_explain_advise(ex, "%s", advice);
+    }
+}
+
+
+void
+ngx_http_sendfile_explain_recalled(ngx_http_sendfile_trial_t *trial)
+{
+    ngx_uint_t                    fresh;
+    const char                   *entry, *text;
+    ngx_http_sendfile_explain_t  *ex;
+
+    ex = trial->data;
+
+    /* that of a record */
+
+    ngx_http_sendfile_explain_note_file(ex, 0);
+
+    fresh = (trial->learned.valid > ngx_current_msec);
+
+    if (!trial->learns) {
+        entry = "none";
+        text = "no redirect of the application's was learned for it";
+
+    } else if (trial->learned_old) {
+        entry = "old";
+        text = "a redirect was learned, but it was purged";
+
+    } else {
+        entry = fresh ? "fresh" : "old";
+        text = fresh ? "a redirect of the application's was learned"
+                     : "a redirect was learned, but its time is over";
+    }
+
+    ngx_http_sendfile_explain_step(ex, "learned", "ok", "%s", text);
+    ngx_http_sendfile_explain_str(&ex->steps, "key", &ex->ctx->key);
+    ngx_http_sendfile_json_text(&ex->steps, "entry", entry);
+
+    if (trial->learns) {
+        ngx_http_sendfile_json_uint(&ex->steps, "left_ms",
+                                    fresh ? trial->learned.valid
+                                            - ngx_current_msec : 0);
+    }
+
+    ngx_http_sendfile_explain_step_end(ex);
+
+    /* of a whole answer, which is another step, nothing is known yet */
+
+    trial->learns = 0;
+}
+
+
+void
 ngx_http_sendfile_explain_end(ngx_http_sendfile_explain_t *ex,
     const char *outcome, ngx_uint_t status, const char *step,
     const char *fmt, ...)
@@ -429,6 +499,11 @@ ngx_http_sendfile_explain_note_failure(ngx_http_sendfile_explain_t *ex)
 
     case NGX_HTTP_SENDFILE_ON_ERROR:
 
+        if (ngx_strcmp(outcome->reason, "no http_sendfile_root") == 0) {
+            ngx_http_sendfile_explain_known(ex);
+            return "root";
+        }
+
         if (outcome->target.path.len) {
             return "file";
         }
@@ -468,6 +543,11 @@ ngx_http_sendfile_explain_note_failure(ngx_http_sendfile_explain_t *ex)
 
     default:
         return "http_sendfile";
+    }
+
+    if (outcome->source == NGX_HTTP_SENDFILE_SOURCE_SIGNED) {
+        ngx_http_sendfile_explain_known(ex);
+        return "token";
     }
 
     if (ctx->store == NULL) {
@@ -524,6 +604,11 @@ ngx_http_sendfile_explain_note_missing(ngx_http_sendfile_explain_t *ex)
     ngx_http_sendfile_ctx_t  *ctx;
 
     ctx = ex->ctx;
+
+    if (ctx->store == NULL) {
+        ngx_http_sendfile_explain_known(ex);
+        return "learned";
+    }
 
     if (ctx->outcome.status == NGX_HTTP_SENDFILE_STATUS_NEGATIVE) {
         ngx_http_sendfile_explain_advise(ex, "if the store has it by now: the "

@@ -45,11 +45,32 @@ static void ngx_http_sendfile_explain_vanished(
 ngx_int_t
 ngx_http_sendfile_explain_serve(ngx_http_sendfile_explain_t *ex)
 {
-    ngx_int_t                      rc;
-    ngx_http_request_t            *r;
-    ngx_http_sendfile_loc_conf_t  *slcf;
+    ngx_int_t                       rc;
+    ngx_http_request_t             *r;
+    ngx_http_sendfile_loc_conf_t   *slcf;
+    ngx_http_sendfile_main_conf_t  *smcf;
 
     r = ex->request;
+
+    ex->trial.vanished = ngx_http_sendfile_explain_vanished;
+    ex->trial.recalled = ngx_http_sendfile_explain_recalled;
+
+    smcf = ngx_http_get_module_main_conf(r, ngx_http_sendfile_module);
+
+    rc = smcf->tell ? smcf->tell(r, ngx_http_sendfile_explain_told, ex)
+                    : NGX_DECLINED;
+
+    if (rc == NGX_HTTP_INTERNAL_SERVER_ERROR && !ex->trial.falls) {
+        return NGX_ERROR;
+    }
+
+    if (ex->ctx->asked) {
+        return (rc == NGX_OK) ? ngx_http_sendfile_explain_run(ex) : rc;
+    }
+
+    if (ex->ctx->lookups) {
+        return ngx_http_sendfile_explain_ran(ex, rc);
+    }
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
 
@@ -98,7 +119,6 @@ ngx_http_sendfile_explain_serve(ngx_http_sendfile_explain_t *ex)
 
     ex->ctx->state = NGX_HTTP_SENDFILE_START;
     ex->ctx->lookups = 1;
-    ex->trial.vanished = ngx_http_sendfile_explain_vanished;
 
     rc = ngx_http_sendfile_start(r, ex->ctx, slcf);
 
@@ -262,7 +282,9 @@ ngx_http_sendfile_explain_ran(ngx_http_sendfile_explain_t *ex, ngx_int_t rc)
         return NGX_OK;
     }
 
-    ngx_http_sendfile_explain_end(ex, "failed", rc, step, "%i: key \"%V\": %V",
+    ngx_http_sendfile_explain_end(ex, "failed", rc, step,
+                                  ctx->key.len ? "%i: key \"%V\": %V"
+                                               : "%i: %V%V",
                                   rc, &ctx->key, &reason);
     return NGX_OK;
 }

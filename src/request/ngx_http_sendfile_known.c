@@ -34,24 +34,13 @@ ngx_http_sendfile_send(ngx_http_request_t *r, ngx_http_sendfile_known_t *file)
     ngx_http_sendfile_ctx_t       *ctx;
     ngx_http_sendfile_loc_conf_t  *slcf;
 
-    if (ngx_http_sendfile_get_ctx(r)) {
-        /* it has been here: on its way to the application, or from there */
-        return NGX_DECLINED;
-    }
+    rc = ngx_http_sendfile_claim(r, &ctx);
 
-    ctx = ngx_http_sendfile_create_ctx(r);
-
-    if (ctx == NULL) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     slcf = ngx_http_get_module_loc_conf(r, ngx_http_sendfile_module);
-
-    /* as if it were one: an X-Accel-Redirect may lead to another */
-
-    ctx->lookups = 1;
-
-    ngx_http_sendfile_id(r, &ctx->id);
 
     rc = ngx_http_sendfile_known(r, ctx, slcf, file,
                                  NGX_HTTP_SENDFILE_SOURCE_SIGNED);
@@ -72,6 +61,40 @@ ngx_http_sendfile_send(ngx_http_request_t *r, ngx_http_sendfile_known_t *file)
     }
 
     return rc;
+}
+
+
+ngx_int_t
+ngx_http_sendfile_claim(ngx_http_request_t *r, ngx_http_sendfile_ctx_t **ctxp)
+{
+    ngx_http_sendfile_ctx_t  *ctx;
+
+    ctx = ngx_http_sendfile_get_ctx(r);
+
+    if (ctx && (ctx->trial == NULL || ctx->lookups)) {
+        /* it has been here: on its way to the application, or from there */
+        return NGX_DECLINED;
+    }
+
+    if (ctx == NULL) {
+        ctx = ngx_http_sendfile_create_ctx(r);
+    }
+
+    if (ctx == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    ctx->state = NGX_HTTP_SENDFILE_START;
+
+    /* as if it were one: an X-Accel-Redirect may lead to another */
+
+    ctx->lookups = 1;
+
+    ngx_http_sendfile_id(r, &ctx->id);
+
+    *ctxp = ctx;
+
+    return NGX_OK;
 }
 
 

@@ -56,6 +56,14 @@ ngx_int_t ngx_http_sendfile_send(ngx_http_request_t *r,
     ngx_http_sendfile_known_t *file);
 
 /*
+ * The context of a request whose file another module knows, or asks for.
+ * NGX_DECLINED: it has been here before; else what the handler returns.
+ */
+
+ngx_int_t ngx_http_sendfile_claim(ngx_http_request_t *r,
+    ngx_http_sendfile_ctx_t **ctxp);
+
+/*
  * Sends such a file.  NGX_DECLINED: it cannot be, and the state is FAILED;
  * NGX_ERROR: no memory; else what the handler returns.
  */

@@ -268,6 +268,10 @@ const char *ngx_http_sendfile_activestorage_over(const nsf_message_t *m);
 const char *ngx_http_sendfile_activestorage_file(ngx_http_request_t *r,
     const nsf_message_t *m, ngx_http_sendfile_known_t *file);
 
+/* of the PRECONTENT phase */
+
+ngx_int_t ngx_http_sendfile_activestorage_handler(ngx_http_request_t *r);
+
 /* the end of the configuration: a handler, if there is anything to handle */
 
 ngx_int_t ngx_http_sendfile_activestorage_init(ngx_conf_t *cf);
@@ -302,6 +306,18 @@ ngx_int_t ngx_http_sendfile_tokens(ngx_conf_t *cf,
 
 ngx_int_t ngx_http_sendfile_activestorage_blob(ngx_http_request_t *r,
     ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url);
+
+/* NULL, or why what a signed id says is the id of no blob */
+
+const char *ngx_http_sendfile_blob_id(const nsf_message_t *m);
+
+
+/* ngx_http_sendfile_signed_tell.c */
+
+/* for explain: see ngx_http_sendfile_tell_pt */
+
+ngx_int_t ngx_http_sendfile_activestorage_tell(ngx_http_request_t *r,
+    ngx_http_sendfile_note_pt note, void *data);
 
 
 #endif /* _NGX_HTTP_SENDFILE_SIGNED_H_INCLUDED_ */

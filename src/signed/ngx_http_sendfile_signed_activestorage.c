@@ -19,8 +19,6 @@
 #include "nsf_token.h"
 
 
-static ngx_int_t ngx_http_sendfile_activestorage_handler(
-    ngx_http_request_t *r);
 static ngx_int_t ngx_http_sendfile_activestorage_disk(ngx_http_request_t *r,
     ngx_http_sendfile_signed_keys_t *keys, nsf_blob_url_t *url);
 static const char *ngx_http_sendfile_activestorage_root(
@@ -32,7 +30,7 @@ static ngx_int_t ngx_http_sendfile_activestorage_api(ngx_conf_t *cf,
     ngx_http_sendfile_signed_main_conf_t *smcf);
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_sendfile_activestorage_handler(ngx_http_request_t *r)
 {
     ngx_int_t                              rc;
@@ -462,7 +460,7 @@ ngx_http_sendfile_activestorage_init(ngx_conf_t *cf)
 
     *h = ngx_http_sendfile_activestorage_handler;
 
-    return NGX_OK;
+    return smcf->api->set_tell(cf, ngx_http_sendfile_activestorage_tell);
 }
 
 

@@ -42,7 +42,6 @@ typedef struct {
 
 static const char *ngx_http_sendfile_blob_key(ngx_http_request_t *r,
     nsf_blob_url_t *url, ngx_http_sendfile_blob_t *blob);
-static const char *ngx_http_sendfile_blob_id(const nsf_message_t *m);
 static ngx_int_t ngx_http_sendfile_blob_record(ngx_http_request_t *r,
     ngx_http_sendfile_asked_t *asked, nsf_target_t *t);
 static ngx_int_t ngx_http_sendfile_blob_headers(ngx_http_request_t *r,
@@ -163,7 +162,7 @@ ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
 
 /* a number or a UUID: nothing that could end a key */
 
-static const char *
+const char *
 ngx_http_sendfile_blob_id(const nsf_message_t *m)
 {
     size_t  i;

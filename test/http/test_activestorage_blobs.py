@@ -11,10 +11,13 @@ from collections.abc import Callable
 import pytest
 
 from lib.activestorage import (
+    BLOB,
     KEY,
+    PATH,
     VARIATION,
     blob_url,
     digest_of,
+    disk_url,
     envelope,
     representation_url,
     seal,
@@ -29,8 +32,6 @@ from lib.signed import load_signed, write_keys
 from lib.site import Site
 from lib.sqlite import block, create, load_sqlite, run
 
-BLOB = "iaz0tj96y7moxhu8yzn3g8diz1lz"
-PATH = f"ia/z0/{BLOB}"
 PRIVATE = "max-age=0, private, must-revalidate"
 PUBLIC = "max-age=3155695200, public"
 
@@ -445,15 +446,7 @@ def test_sqlite(blobs: Site) -> None:
 
 def disk(key: str = BLOB, host: str = "http://localhost", **more: object) -> str:
     """Return where Rails leads to."""
-    data = {
-        "key": key,
-        "disposition": "inline; filename=\"a.png\"; filename*=UTF-8''a.png",
-        "content_type": "image/png",
-        "service_name": "local",
-        **more,
-    }
-    token = seal(envelope(data, "blob_key", 300))
-    return f"{host}/rails/active_storage/disk/{token}/a.png"
+    return host + disk_url(key, 300, **more)
 
 
 def leads(to: str, status: int = 302, **headers: str) -> Callable[[Request], Reply]:

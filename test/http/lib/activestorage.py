@@ -17,6 +17,8 @@ from .site import Site
 from .wait import wait_until
 
 KEY = bytes(range(64))
+BLOB = "iaz0tj96y7moxhu8yzn3g8diz1lz"
+PATH = f"ia/z0/{BLOB}"
 BLOBS = "/rails/active_storage/blobs"
 REPRESENTATIONS = "/rails/active_storage/representations"
 VARIATION: object = {"resize_to_limit": [100, 100]}
@@ -64,6 +66,19 @@ def blob_url(token: str, mode: str = "redirect/", name: str = "a.png") -> str:
 def representation_url(token: str, key: str, mode: str = "redirect/") -> str:
     """Return the URL of a representation."""
     return f"{REPRESENTATIONS}/{mode}{token}/{key}/a.png"
+
+
+def disk_url(key: str = BLOB, seconds: float = 300, **more: object) -> str:
+    """Return the URL of a file."""
+    data = {
+        "key": key,
+        "disposition": "inline; filename=\"a.png\"; filename*=UTF-8''a.png",
+        "content_type": "image/png",
+        "service_name": "local",
+        **more,
+    }
+    token = seal(envelope(data, "blob_key", seconds))
+    return f"/rails/active_storage/disk/{token}/a.png"
 
 
 def digest_of(key: str) -> str:
