@@ -82,6 +82,9 @@ typedef struct ngx_http_sendfile_asked_s  ngx_http_sendfile_asked_t;
 struct ngx_http_sendfile_asked_s {
     ngx_str_t                       key;
 
+    /* the key in a store with "variants"; empty: it is the same */
+    ngx_str_t                       variant;
+
     /* whose purge is one of this file, too; empty: nobody's */
     ngx_str_t                       owner;
 

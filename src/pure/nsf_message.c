@@ -104,8 +104,14 @@ nsf_message_inner(nsf_message_t *m, const nsf_str_t *s)
         return err;
     }
 
-    return nsf_marshal_is(p, n) ? nsf_message_marshal(m, p, n, 0)
-                                : nsf_message_json(m, p, n, 0);
+    if (!nsf_marshal_is(p, n)) {
+        return nsf_message_json(m, p, n, 0);
+    }
+
+    m->marshal.data = p;
+    m->marshal.len = n;
+
+    return nsf_message_marshal(m, p, n, 0);
 }
 
 

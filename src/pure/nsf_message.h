@@ -39,7 +39,8 @@ typedef enum {
  * "value" is the String, or the Integer's digits.  Of a Hash there are the
  * fields that a blob's has; an absent one, nil or null has data NULL, as has
  * "purpose" if there is none.  "expires" is in ms since 1970, NSF_MESSAGE_EVER
- * if there is no end.
+ * if there is no end.  "marshal" is the data as Marshal has written it; data
+ * NULL if it has not, or has written the envelope with it.
  *
  * Slices are of the text that was given, or of "digits".
  */
@@ -57,6 +58,8 @@ typedef struct {
 
     nsf_str_t             purpose;
     int64_t               expires;
+
+    nsf_str_t             marshal;
 
     unsigned char         digits[NSF_MESSAGE_DIGITS];
 } nsf_message_t;

@@ -131,6 +131,10 @@ ngx_http_sendfile_asked_create(ngx_http_request_t *r,
     ctx->asked = asked;
     ctx->key = by->key;
 
+    if (slcf->store && slcf->store->variants && by->variant.len) {
+        ctx->key = by->variant;
+    }
+
     ngx_http_sendfile_ctx_subject(r, ctx, NGX_HTTP_SENDFILE_NAME_KEY,
                                   &ctx->key);
 

@@ -74,8 +74,8 @@ typedef struct {
 
 /*
  * A token of Rails that is good, with all that it says; "digest" is that of a
- * variation.  It lives until its last user has gone: a request, or the memory
- * of the keys.
+ * variation, "tracked" Rails' own if it was said in Marshal.  It lives until
+ * its last user has gone: a request, or the memory of the keys.
  */
 
 #define NGX_HTTP_SENDFILE_TOKEN_FILE       "blob_key"
@@ -83,10 +83,12 @@ typedef struct {
 #define NGX_HTTP_SENDFILE_TOKEN_VARIATION  "variation"
 
 #define NGX_HTTP_SENDFILE_TOKEN_DIGEST     32
+#define NGX_HTTP_SENDFILE_TOKEN_TRACKED    20
 
 typedef struct {
     nsf_message_t                   message;
     u_char                          digest[NGX_HTTP_SENDFILE_TOKEN_DIGEST];
+    u_char                          tracked[NGX_HTTP_SENDFILE_TOKEN_TRACKED];
 
     ngx_uint_t                      users;
 

@@ -42,6 +42,8 @@ typedef struct {
 
 static const char *ngx_http_sendfile_blob_key(ngx_http_request_t *r,
     nsf_blob_url_t *url, ngx_http_sendfile_blob_t *blob);
+static const char *ngx_http_sendfile_blob_variant(ngx_http_request_t *r,
+    nsf_str_t *id, ngx_http_sendfile_token_t *variation, ngx_str_t *key);
 static ngx_int_t ngx_http_sendfile_blob_record(ngx_http_request_t *r,
     ngx_http_sendfile_asked_t *asked, nsf_target_t *t);
 static ngx_int_t ngx_http_sendfile_blob_headers(ngx_http_request_t *r,
@@ -135,26 +137,64 @@ ngx_http_sendfile_blob_key(ngx_http_request_t *r, nsf_blob_url_t *url,
                    sizeof(NGX_HTTP_SENDFILE_BLOB_KEY) - 1);
     p = ngx_cpymem(p, id->message.value.data, id->message.value.len);
 
-    if (url->kind == NSF_BLOB_REPRESENTATION) {
-        err = ngx_http_sendfile_token(r, blob->keys, &url->variation,
-                                      NGX_HTTP_SENDFILE_TOKEN_VARIATION,
-                                      &variation);
-        if (err == NULL && variation->message.kind != NSF_MESSAGE_HASH) {
-            err = "token of no variation";
-        }
+    key->len = p - key->data;
 
-        if (err) {
-            return err;
-        }
-
-        blob->asked.owner.data = key->data;
-        blob->asked.owner.len = p - key->data;
-
-        *p++ = ':';
-        p += nsf_hex(p, variation->digest, NGX_HTTP_SENDFILE_TOKEN_DIGEST);
+    if (url->kind != NSF_BLOB_REPRESENTATION) {
+        return NULL;
     }
 
+    err = ngx_http_sendfile_token(r, blob->keys, &url->variation,
+                                  NGX_HTTP_SENDFILE_TOKEN_VARIATION,
+                                  &variation);
+    if (err == NULL && variation->message.kind != NSF_MESSAGE_HASH) {
+        err = "token of no variation";
+    }
+
+    if (err) {
+        return err;
+    }
+
+    blob->asked.owner = *key;
+
+    *p++ = ':';
+    p += nsf_hex(p, variation->digest, NGX_HTTP_SENDFILE_TOKEN_DIGEST);
+
     key->len = p - key->data;
+
+    return ngx_http_sendfile_blob_variant(r, &id->message.value, variation,
+                                          &blob->asked.variant);
+}
+
+
+/* ID/DIGEST, if Rails' own digest is known */
+
+static const char *
+ngx_http_sendfile_blob_variant(ngx_http_request_t *r, nsf_str_t *id,
+    ngx_http_sendfile_token_t *variation, ngx_str_t *key)
+{
+    u_char     *p;
+    ngx_str_t   digest, text;
+
+    if (variation->message.marshal.data == NULL) {
+        return NULL;
+    }
+
+    digest.data = variation->tracked;
+    digest.len = NGX_HTTP_SENDFILE_TOKEN_TRACKED;
+
+    key->data = ngx_pnalloc(r->pool, id->len + 1
+                                     + ngx_base64_encoded_length(digest.len));
+    if (key->data == NULL) {
+        return NSF_ERR_MEMORY;
+    }
+
+    p = ngx_cpymem(key->data, id->data, id->len);
+    *p++ = '/';
+
+    text.data = p;
+    ngx_encode_base64(&text, &digest);
+
+    key->len = p + text.len - key->data;
 
     return NULL;
 }

@@ -191,18 +191,38 @@ static const char *
 ngx_http_sendfile_token_fill(ngx_http_sendfile_token_t *token,
     ngx_str_t *payload, const char *purpose)
 {
-    /* of a variation, before it is read, which changes it */
+    const char     *err;
+    nsf_message_t  *m;
 
-    if (ngx_strcmp(purpose, NGX_HTTP_SENDFILE_TOKEN_VARIATION) == 0
-        && EVP_Digest(payload->data, payload->len, token->digest, NULL,
-                      EVP_sha256(), NULL)
+    m = &token->message;
+
+    if (ngx_strcmp(purpose, NGX_HTTP_SENDFILE_TOKEN_VARIATION) != 0) {
+        return ngx_http_sendfile_activestorage_read(payload, purpose, m);
+    }
+
+    /* before it is read, which changes it */
+
+    if (EVP_Digest(payload->data, payload->len, token->digest, NULL,
+                   EVP_sha256(), NULL)
+        != 1)
+    {
+        return NSF_ERR_MEMORY;
+    }
+
+    err = ngx_http_sendfile_activestorage_read(payload, purpose, m);
+
+    /* ActiveStorage::Variation#digest is of the same bytes */
+
+    if (err == NULL
+        && m->marshal.data
+        && EVP_Digest(m->marshal.data, m->marshal.len, token->tracked, NULL,
+                      EVP_sha1(), NULL)
            != 1)
     {
         return NSF_ERR_MEMORY;
     }
 
-    return ngx_http_sendfile_activestorage_read(payload, purpose,
-                                                &token->message);
+    return err;
 }
 
 

@@ -70,14 +70,16 @@ typedef struct {
  * The SQL of a store.  Its parameter is the key; with "hash" set the first
  * is the key's hash as Solid Cache has it, the second the key as a blob.
  * "older" is for a database that lacks a table of "sql", since it was made by
- * an older version of what made it; or empty.
+ * an older version of what made it; or empty.  With "variants" a key may be
+ * that of a variant of Active Storage.
  */
 
 typedef struct {
     ngx_str_t                  name;
     ngx_str_t                  sql;
     ngx_str_t                  older;
-    ngx_uint_t                 hash;  /* unsigned  hash:1; */
+    ngx_uint_t                 hash;      /* unsigned  hash:1; */
+    ngx_uint_t                 variants;  /* unsigned  variants:1; */
 } ngx_http_sendfile_sqlite_query_t;
 
 

@@ -234,6 +234,7 @@ ngx_http_sendfile_sqlite_set(ngx_conf_t *cf, ngx_http_sendfile_store_t *store,
     cln->data = sq;
 
     store->ctx = sq;
+    store->variants = sq->query.variants;
 
     return NGX_OK;
 }

@@ -69,13 +69,13 @@
 static ngx_http_sendfile_sqlite_query_t  ngx_http_sendfile_sqlite_presets[] = {
     { ngx_string("activestorage"),
       ngx_string(NGX_HTTP_SENDFILE_SQLITE_VARIANTS),
-      ngx_string(NGX_HTTP_SENDFILE_SQLITE_BLOBS), 0 },
+      ngx_string(NGX_HTTP_SENDFILE_SQLITE_BLOBS), 0, 1 },
 
     { ngx_string("solid_cache"),
       ngx_string(NGX_HTTP_SENDFILE_SQLITE_SOLID_CACHE),
-      ngx_null_string, 1 },
+      ngx_null_string, 1, 0 },
 
-    { ngx_null_string, ngx_null_string, ngx_null_string, 0 }
+    { ngx_null_string, ngx_null_string, ngx_null_string, 0, 0 }
 };
 
 

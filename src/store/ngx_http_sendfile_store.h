@@ -243,6 +243,9 @@ struct ngx_http_sendfile_store_s {
     ngx_http_sendfile_store_type_t *type;
     void                           *ctx;
 
+    /* it has variants of Active Storage, by ID/DIGEST */
+    ngx_uint_t                      variants; /* unsigned  variants:1; */
+
     /* of a store block; 0: the location's */
     ngx_msec_t                      timeout;
 

@@ -441,6 +441,62 @@ def test_sqlite(blobs: Site) -> None:
         assert nginx.get(target).text == f"app GET {target}\n"
 
 
+# {format: "png", resize_to_limit: [100, 100]}, as Rails 6.1 dumps it
+DUMPED = b'\x04\b{\a:\vformatI"\bpng\x06:\x06ET:\x14resize_to_limit[\aiiii'
+DUMPED_DIGEST = "uyx6Kcit1Aa78Mrn7bVgZ7OZn0Y="
+
+
+def dumped_key(dumped: bytes = DUMPED) -> str:
+    """Return a variation key of Rails before 7.1."""
+    message = base64.b64encode(dumped).decode()
+    inner = {"message": message, "exp": None, "pur": "variation"}
+    return seal(json.dumps({"_rails": inner}).encode())
+
+
+def test_sqlite_variants(blobs: Site) -> None:
+    """A tracked variant, by Rails' own digest of its Marshal; never another one."""
+    load_sqlite(blobs)
+    store = database(blobs)
+    path = blobs.directory / "rails.sqlite3"
+    run(
+        path,
+        "CREATE TABLE active_storage_variant_records"
+        " (id INTEGER PRIMARY KEY, blob_id BIGINT, variation_digest VARCHAR)",
+        "CREATE TABLE active_storage_attachments (id INTEGER PRIMARY KEY,"
+        " name VARCHAR, record_type VARCHAR, record_id BIGINT, blob_id BIGINT)",
+        "INSERT INTO active_storage_blobs VALUES (7, 'variant0', 'a.png',"
+        " 'image/png', 'local')",
+        f"INSERT INTO active_storage_variant_records VALUES (3, 1, '{DUMPED_DIGEST}')",
+        "INSERT INTO active_storage_attachments VALUES"
+        " (1, 'image', 'ActiveStorage::VariantRecord', 3, 7)",
+    )
+    blobs.files.write_id("va/ri/variant0", 7)
+    more = f"http_sendfile_lookup blobs; {CACHE} {APP} http_sendfile_cache_valid 1h;"
+    nginx = blobs.start(location(more) + STATUS, http=ZONE + store)
+    target = representation_url(signed_id(1), dumped_key())
+    for number, source in enumerate(("sqlite", "cache"), 1):
+        answer = blobs.assert_file(nginx.get(target), 7)
+        assert answer.header("Content-Type") == "image/png"
+        entry = nginx.logged(target, number)
+        assert (entry.key, entry.source) == (f"1/{DUMPED_DIGEST}", source)
+    for blob, key in (
+        (1, dumped_key(DUMPED.replace(b"png", b"jpg"))),
+        (1, dumped_key(b"\x04\b{\x06:\x14resize_to_limit[\aiiii")),
+        (2, dumped_key()),
+        (f"1/{DUMPED_DIGEST}", dumped_key()),
+        # the same in JSON
+        (1, variation_key({"format": "png", "resize_to_limit": [100, 100]})),
+    ):
+        other = representation_url(signed_id(blob), key)
+        assert nginx.get(other).text == f"app GET {other}\n"
+        assert nginx.logged(other).reason == "not in store"
+    # the purge of a blob is one of its variants
+    run(path, "DELETE FROM active_storage_variant_records")
+    blobs.assert_file(nginx.get(target), 7)
+    purge(nginx, "activestorage:1")
+    assert nginx.get(target).text == f"app GET {target}\n"
+
+
 # what the application's redirect says
 
 

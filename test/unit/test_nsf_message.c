@@ -44,7 +44,7 @@ static void
 real_tokens(void **state)
 {
     char                *token, *end;
-    size_t               i, n, found;
+    size_t               i, n, found, marshalled;
     nsf_message_t        m;
     nsf_test_buf_t       buf;
     nsf_test_vectors_t   v;
@@ -52,6 +52,7 @@ real_tokens(void **state)
     (void) state;
 
     found = 0;
+    marshalled = 0;
 
     nsf_test_vectors(&v, "signatures.tsv", 7, 25);
 
@@ -83,6 +84,13 @@ real_tokens(void **state)
         if (strcmp(v.rows[i][2], "purpose=blob_id") == 0) {
             assert_int_equal(m.kind, NSF_MESSAGE_INTEGER);
             nsf_assert_str(m.value, "1");
+
+            if (m.marshal.data != NULL) {
+                assert_int_equal(m.marshal.len, 4);
+                assert_memory_equal(m.marshal.data, "\x04\bi\x06", 4);
+                marshalled++;
+            }
+
             found++;
 
         } else if (strcmp(v.rows[i][2], "purpose=blob_key") == 0) {
@@ -100,6 +108,7 @@ real_tokens(void **state)
     }
 
     assert_int_equal(found, 9);
+    assert_int_equal(marshalled, 3);
 
     nsf_test_vectors_free(&v);
 }
