@@ -2,7 +2,7 @@
 
 declare(strict_types=1);
 
-/** Answers GET /files/ID, /download/ID, /public/ID and /mine/ID. */
+/** Answers GET /files/ID, /download/ID, /public/ID and /mine/ID; of GET /link/ID the link to /signed/ID. */
 
 $folder = getenv('APP_FILES');
 
@@ -13,9 +13,23 @@ file_put_contents(
     FILE_APPEND
 );
 
+/** A link that is good for some seconds. */
+function signed(string $uri, int $seconds, string $key): string
+{
+    $uri .= (str_contains($uri, '?') ? '&' : '?') . 'expires=' . (time() + $seconds);
+    $code = hash_hmac('sha256', $uri, hex2bin($key), true);
+    $signature = rtrim(strtr(base64_encode($code), '+/', '-_'), '=');
+
+    return "$uri&signature=$signature";
+}
+
 $uri = parse_url($_SERVER['REQUEST_URI'], PHP_URL_PATH);
 preg_match('~^/(\w+)/(\d+)$~', $uri, $match);
 [, $what, $id] = $match + [1 => '', 2 => ''];
+
+if ($what === 'link') {
+    exit(signed("/signed/$id", (int) $_GET['for'], str_repeat('ab', 32)));
+}
 
 $catalog = json_decode(file_get_contents("$folder/catalog.json"), true);
 $row = $catalog[$id] ?? null;
