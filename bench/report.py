@@ -338,7 +338,7 @@ def _write_json(
 def _lines(value: object, levels: int, indent: str = "") -> str:
     """Return JSON with a line for each part of the upper levels."""
     if not levels or not value or not isinstance(value, dict | list):
-        return json.dumps(value, ensure_ascii=False)
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     deeper = f"{indent} "
     if isinstance(value, dict):
         parts = [
