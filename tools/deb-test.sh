@@ -5,7 +5,8 @@
 # Install, use, upgrade, remove and purge the packages that make deb made, in
 # a clean root of SUITE without network, with nothing but what they depend on.
 #
-# SUITE  bookworm (default), trixie
+# SUITE      bookworm (default), trixie
+# NGINX_ORG  a version: the package for nginx.org's nginx instead
 
 set -eu
 
@@ -20,6 +21,12 @@ work=$build/deb/test-$suite
 ours=$(sed -n 's/^Package: //p' "$top/debian/control" | tr '\n' ' ')
 
 need_root
+
+if [ -n "${NGINX_ORG:-}" ]; then
+    SUITE=$suite
+    export SUITE
+    exec "$top/tools/nginx-org-test.sh"
+fi
 
 
 deb() {
