@@ -16,7 +16,7 @@
 #               from nginx-VERSION.tar.gz in the folder NGINX_TARBALLS=, by
 #               default build/tarballs; or the upstream tarball that Debian's
 #               archive has, and Ubuntu's with UBUNTU_MIRROR= and its keys
-#               (the package ubuntu-keyring); or the crate's
+#               (ubuntu-keyring, of Debian 13); or the crate's
 # list          the versions that can be had so, one a line
 
 set -eu
