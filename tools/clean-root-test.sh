@@ -65,7 +65,9 @@ cmp /root/file demo/files/pictures/mountains.png
 kill -INT "-$demo"
 wait $demo || true
 
-if curl -sf "$url" > /dev/null || ls -d /var/tmp/ngx_sendfile-demo-*; then
+if curl -sf "$url" > /dev/null \
+    || ls -d /var/tmp/ngx_sendfile-demo-* 2> /dev/null
+then
     echo "Ctrl-C has left something of make run"
     exit 1
 fi

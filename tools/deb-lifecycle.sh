@@ -4,7 +4,7 @@
 #
 # The life of the packages in a clean root; tools/deb-test.sh runs it there, in
 # /t: debs/, old/ (the version before), repo/ (an nginx of another ABI),
-# source/ (README.md, tests/), tools/.
+# source/ (README.md, debian/), tools/.
 #
 # usage: deb-lifecycle.sh PACKAGE...
 
@@ -47,7 +47,7 @@ get() {
 
 
 serves() {
-    (cd source && sh tests/serves)
+    (cd source && sh debian/tests/serves)
 }
 
 
@@ -120,3 +120,9 @@ step "purged at once: nothing is left"
 dpkg --purge "$@" > apt.log 2>&1
 files > after
 diff before after
+
+step "debian/tests, as autopkgtest runs them"
+autopkgtest --ignore-restrictions=isolation-container,breaks-testbed \
+    --no-built-binaries debs/*.deb source/ -- null > autopkgtest.log 2>&1 \
+    || { cat autopkgtest.log; exit 1; }
+grep -q '^serves *PASS' autopkgtest.log

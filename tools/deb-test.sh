@@ -5,7 +5,8 @@
 # Install, use, upgrade, remove and purge the packages that make deb made, in
 # a clean root of SUITE without network, with nothing but what they depend on.
 #
-# SUITE  bookworm (default), trixie
+# SUITE      bookworm (default), trixie
+# NGINX_ORG  a version: the package for nginx.org's nginx instead
 
 set -eu
 
@@ -20,6 +21,12 @@ work=$build/deb/test-$suite
 ours=$(sed -n 's/^Package: //p' "$top/debian/control" | tr '\n' ' ')
 
 need_root
+
+if [ -n "${NGINX_ORG:-}" ]; then
+    SUITE=$suite
+    export SUITE
+    exec "$top/tools/nginx-org-test.sh"
+fi
 
 
 deb() {
@@ -45,7 +52,7 @@ depends=$(for file in "$work/debs/"*.deb; do
 done | tr ',' '\n' | sed 's/(.*//; s/|.*//; s/:any//; s/ //g; /^nginx-abi-/d' \
     | grep -vxF "$(printf '%s\n' $ours)" | sort -u | tr '\n' ',')
 
-root_tar "$suite" test "nginx,curl,${depends%,}"
+root_tar "$suite" test "nginx,curl,memcached,autopkgtest,dpkg-dev,${depends%,}"
 
 
 # The version before: the same packages, called 0.0.9.
@@ -74,7 +81,7 @@ quiet "$work/repo.log" dpkg-deb -b "$work/nginx" "$work/repo/nginx_99.deb"
 (cd "$work/repo" && dpkg-scanpackages -m . > Packages 2> /dev/null)
 
 
-cp -R "$top/debian/tests" "$top/README.md" "$work/source/"
+cp -R "$top/debian" "$top/README.md" "$work/source/"
 cp "$top/tools/install.sh" "$top/tools/common.sh" \
     "$top/tools/deb-lifecycle.sh" "$work/tools/"
 

@@ -59,6 +59,12 @@ rows=$out/rows.new
 : > "$rows"
 
 for version in $versions; do
+    if ! "$top/tools/nginx-src.sh" "$version" > "$out/$version.log" 2>&1; then
+        say "nginx $version: no source, see $out/$version.log"
+        printf '| %s | listed, but the archive has no source of it |\n' \
+            "$version" >> "$rows"
+        continue
+    fi
     if ! "$top/tools/build-nginx.sh" "$version" > "$out/$version.log" 2>&1; then
         say "nginx $version: not built, see $out/$version.log"
         printf '| %s | nginx itself is not built here |\n' "$version" >> "$rows"

@@ -52,7 +52,8 @@ quiet "$out/build.log" in_root --no-network sh -c "
     cd build/module-$NGINX_ORG &&
     strip --strip-debug --remove-section=.comment *.so &&
     cd /build/source &&
-    dpkg-shlibdeps -O build/module-$NGINX_ORG/*.so > /build/shlibs"
+    dpkg-shlibdeps -O build/module-$NGINX_ORG/*.so > /build/shlibs &&
+    dpkg-shlibdeps -O build/nginx-$NGINX_ORG/nginx > /build/shlibs-nginx"
 
 stage=$root/build/stage
 doc=$stage/usr/share/doc/$package
@@ -80,3 +81,8 @@ find "$stage" -exec touch -h -d "@$SOURCE_DATE_EPOCH" '{}' +
 deb=$out/${package}_${full}_$(dpkg --print-architecture).deb
 quiet "$out/build.log" dpkg-deb --root-owner-group -b "$stage" "$deb"
 say "built $deb"
+
+# for deb-test: the nginx that it was built with
+cp "$source/build/nginx-$NGINX_ORG/nginx" "$out/nginx-$NGINX_ORG"
+sed 's/^shlibs:Depends=//' "$root/build/shlibs-nginx" \
+    > "$out/nginx-$NGINX_ORG.depends"

@@ -15,8 +15,8 @@
 # VERSION       nginx.org's nginx of that version to build/nginx-src/VERSION:
 #               from nginx-VERSION.tar.gz in the folder NGINX_TARBALLS=, by
 #               default build/tarballs; or the upstream tarball that Debian's
-#               archive has, and Ubuntu's where its keys are installed (its
-#               package ubuntu-keyring); or the crate's
+#               archive has, and Ubuntu's with UBUNTU_MIRROR= and its keys
+#               (ubuntu-keyring, of Debian 13); or the crate's
 # list          the versions that can be had so, one a line
 
 set -eu
@@ -179,19 +179,15 @@ END
 
 
 # What the archives have, by an apt that has nothing of the system's but its
-# keys; asked anew once a day.
+# keys; asked anew once a day, and for other mirrors.
 
 archive() {
     dir=$build/nginx-src/apt
-
-    if [ -n "$(find "$dir/updated" -mtime -1 2> /dev/null)" ]; then
-        APT_CONFIG=$dir/apt.conf
-        export APT_CONFIG
-        return 0
-    fi
+    keys=/usr/share/keyrings
+    mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
 
     # of the system's apt, so before there is one of our own
-    debian=${DEBIAN_MIRROR:-$(debian_mirror debian)}
+    debian=${debian:-${DEBIAN_MIRROR:-$(debian_mirror debian)}}
     if [ -z "$debian" ]; then
         say "apt's sources name no mirror of Debian, which has nginx's" \
             "sources: write DEBIAN_MIRROR=" >&2
@@ -201,8 +197,6 @@ archive() {
     APT_CONFIG=$dir/apt.conf
     export APT_CONFIG
 
-    keys=/usr/share/keyrings
-    mkdir -p "$dir/lists/partial" "$dir/cache/archives/partial"
     cat > "$APT_CONFIG" << END
 Dir::Etc::SourceList "$dir/sources.list";
 Dir::Etc::SourceParts "/dev/null";
@@ -222,6 +216,12 @@ END
         done
     } > "$dir/sources.list"
 
+    if [ -n "$(find "$dir/updated" -mtime -1 2> /dev/null)" ] \
+        && cmp -s "$dir/sources.list" "$dir/updated"
+    then
+        return 0
+    fi
+
     if ! apt-get update > "$dir/update.log" 2>&1; then
         say "the archives with nginx's sources cannot be reached: without a" \
             "network put a mirror into DEBIAN_MIRROR= (all of it in" \
@@ -229,7 +229,7 @@ END
         unset APT_CONFIG
         return 1
     fi
-    : > "$dir/updated"
+    cp "$dir/sources.list" "$dir/updated"
 }
 
 
@@ -263,14 +263,18 @@ vanilla() {
     if [ -f "$tarballs/nginx-$1.tar.gz" ]; then
         tar -C "$work" -xf "$tarballs/nginx-$1.tar.gz"
 
-    elif archive && full=$(apt-cache showsrc nginx \
-        | sed -n "s/^Version: \($1-.*\)/\1/p" | sort -V | tail -n 1 \
-        | grep .)
+    elif archive && revisions=$(apt-cache showsrc nginx \
+        | sed -n "s/^Version: \($1-.*\)/\1/p" | sort -Vru | grep .)
     then
-        (cd "$work" && quiet "$build/nginx-src/source.log" apt-get \
-            --only-source --download-only source "nginx=$full")
-        tar -C "$work" -xf "$(find "$work" -name 'nginx_*.orig.tar.*z' \
-            | head -n 1)"
+        # a mirror may list what it has no more: the tarball alone will do,
+        # which each revision has
+        for revision in $revisions; do
+            (cd "$work" && apt-get --only-source --download-only source \
+                "nginx=$revision") > "$build/nginx-src/source.log" 2>&1 || true
+            orig=$(find "$work" -name 'nginx_*.orig.tar.*z')
+            [ -z "$orig" ] || break
+        done
+        [ -z "$orig" ] || tar -C "$work" -xf "$orig"
 
     else
         (stable) > /dev/null 2>&1 || true
@@ -295,7 +299,7 @@ vanilla() {
 
     die "the source of nginx $1 cannot be had: put nginx-$1.tar.gz of" \
         "nginx.org into $tarballs, or name its folder in NGINX_TARBALLS=;" \
-        "without that there are: $(list | tr '\n' ' ')"
+        "without that there are: $(list | grep -vxF "$1" | tr '\n' ' ')"
 }
 
 

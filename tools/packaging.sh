@@ -90,7 +90,8 @@ need_space() {
 root_ubuntu() {
     root_key=/usr/share/keyrings/ubuntu-archive-keyring.gpg
     [ -f $root_key ] || die "$root_key, with which Ubuntu's archive is" \
-        "signed, is not there: apt-get install ubuntu-keyring"
+        "signed, is not there: apt-get install ubuntu-keyring; Debian 12 has" \
+        "none, and that of Debian 13 will do"
     root_deb="deb [signed-by=$root_key]"
     root_deb="$root_deb ${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}"
 }

@@ -7,6 +7,9 @@
  */
 
 
+/* HMAC_CTX; ngx_event_openssl.h says so itself since nginx 1.21.2 */
+#define OPENSSL_SUPPRESS_DEPRECATED
+
 #include <ngx_config.h>
 #include <ngx_core.h>
 #include <ngx_http.h>

@@ -176,6 +176,7 @@ ngx_http_sendfile_sqlite_db_prepare(ngx_http_sendfile_sqlite_db_t *db,
     const char  *tail;
 
     sql = &db->query->sql;
+    tail = NULL;
 
     rc = sqlite3_set_authorizer(db->db, ngx_http_sendfile_sqlite_db_authorize,
                                 db);

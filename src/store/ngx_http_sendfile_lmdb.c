@@ -453,7 +453,7 @@ ngx_http_sendfile_lmdb_denied(u_char *p, u_char *last,
 
     /* the directories above, and that of a store which is one */
 
-    for (slash = path; slash; slash = ngx_strchr(slash + 1, '/')) {
+    for (slash = path; slash; slash = (char *) ngx_strchr(slash + 1, '/')) {
 
         *slash = '\0';
 

@@ -258,11 +258,11 @@ ngx_http_sendfile_lmdb_env_mmap(ngx_http_sendfile_lmdb_env_t *env)
     mdb_filehandle_t  fd;
 
     rc = mdb_env_stat(env->env, &st);
-
-    if (rc == MDB_SUCCESS) {
-        rc = mdb_env_get_fd(env->env, &fd);
+    if (rc != MDB_SUCCESS) {
+        return rc;
     }
 
+    rc = mdb_env_get_fd(env->env, &fd);
     if (rc != MDB_SUCCESS) {
         return rc;
     }

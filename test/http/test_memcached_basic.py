@@ -523,7 +523,8 @@ def read_all(site: Site, connection: Connection, ids: list[int]) -> None:
 def test_pipelined_requests(site: Site, memcached: Memcached, delivery: str) -> None:
     """Requests sent in one go on one connection are answered in their order."""
     add_many(site, memcached, range(50))
-    nginx = site.start(location(memcached.url) + INTERNAL)
+    # the default was 100 before nginx 1.19.10
+    nginx = site.start("keepalive_requests 200;" + location(memcached.url) + INTERNAL)
     seed = random.randrange(2**32)
     print("seed", seed)
     ids = random.Random(seed).choices(range(50), k=200)

@@ -52,9 +52,11 @@ class Clone:
         """Say how much space there is left on each file system."""
         self.stand_in("df", f"echo; echo d 1 1 {mebibytes * 1024} 1% /")
 
-    def fails(self, tool: str, *arguments: str, **environment: str) -> str:
-        """Run a tool that is to fail, and return what it has said last."""
-        done = subprocess.run(
+    def run(
+        self, tool: str, *arguments: str, **environment: str
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a tool."""
+        return subprocess.run(
             [self.top / "tools" / tool, *arguments],
             env={
                 "PATH": f"{self.bin}:{os.environ['PATH']}",
@@ -69,6 +71,10 @@ class Clone:
             timeout=300,
             check=False,
         )
+
+    def fails(self, tool: str, *arguments: str, **environment: str) -> str:
+        """Run a tool that is to fail, and return what it has said last."""
+        done = self.run(tool, *arguments, **environment)
         assert done.returncode == 1, done.stdout
         last = done.stdout.strip().splitlines()[-1]
         assert last.startswith(f"{tool}: error: "), done.stdout
@@ -85,6 +91,36 @@ def test_source_without_a_network(clone: Clone) -> None:
     said = clone.fails("nginx-src.sh", "1.20.2")
     assert "the source of nginx 1.20.2 cannot be had: put nginx-1.20.2.tar.gz" in said
     assert str(clone.top / "build/tarballs") in said
+
+
+def test_archives_are_asked_anew_for_another_mirror(clone: Clone) -> None:
+    asked = clone.top / "asked"
+    clone.stand_in("apt-get", f'echo "$@" >> {asked}')
+    clone.stand_in("apt-cache", "")
+    for mirrors, times in ({}, 1), ({}, 1), ({"UBUNTU_MIRROR": "file:/ubuntu"}, 2):
+        clone.fails("nginx-src.sh", "1.20.2", **mirrors)
+        assert asked.read_text().splitlines().count("update") == times
+
+
+def test_revision_that_the_mirror_has_no_more(clone: Clone) -> None:
+    source = clone.top.parent / "nginx-1.20.2/src/core"
+    source.mkdir(parents=True)
+    (source / "nginx.h").write_text('#define NGINX_VERSION      "1.20.2"\n')
+    tarball = clone.top.parent / "nginx_1.20.2.orig.tar.gz"
+    subprocess.run(
+        ["tar", "-C", tarball.parent, "-czf", tarball, "nginx-1.20.2"], check=True
+    )
+    revisions = "Version: 1.20.2-1\\nVersion: 1.20.2-2\\n"
+    clone.stand_in("apt-cache", f"printf '{revisions}'")
+    # of the older one the tarball is left, but not all
+    clone.stand_in(
+        "apt-get",
+        f'case "$*" in *nginx=1.20.2-1) cp {tarball} .; exit 100;;\n'
+        "update) ;;\n*) exit 100;; esac",
+    )
+    done = clone.run("nginx-src.sh", "1.20.2")
+    assert done.returncode == 0, done.stdout
+    assert (clone.top / "build/nginx-src/1.20.2/src/core/nginx.h").is_file()
 
 
 @pytest.mark.parametrize("version", ["", "stable", "1.28"])

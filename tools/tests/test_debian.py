@@ -50,6 +50,16 @@ def test_make_install_and_the_packages_have_the_same_modules() -> None:
     assert set(listed[1].split()) == packaged()
 
 
+def test_sendfilectl_asks_for_the_same_versions_as_its_wheel() -> None:
+    project = (ROOT / "cli/pyproject.toml").read_text(encoding="utf-8")
+    rules = (ROOT / "debian/rules").read_text(encoding="utf-8")
+    listed = re.search(r"^dependencies = \[(.*)\]$", project, re.MULTILINE)
+    assert listed
+    wheel = dict(re.findall(r'"(\w+)>=([\d.]+)"', listed[1]))
+    packages = dict(re.findall(r"python3-(\w+) \(>= ([\d.]+)\)", CONTROL + rules))
+    assert wheel == packages
+
+
 def test_the_version_is_one() -> None:
     cli = (ROOT / "cli/src/sendfilectl/__init__.py").read_text(encoding="utf-8")
     gem = (ROOT / "gem/lib/ngx_sendfile/version.rb").read_text(encoding="utf-8")
