@@ -335,22 +335,21 @@ def _write_json(
     return path
 
 
-def _lines(value: object, levels: int, indent: str = "") -> str:
+def _lines(value: object, levels: int) -> str:
     """Return JSON with a line for each part of the upper levels."""
     if not levels or not value or not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    deeper = f"{indent} "
     if isinstance(value, dict):
         parts = [
-            f"{json.dumps(key)}: {_lines(inner, levels - 1, deeper)}"
+            f"{json.dumps(key)}: {_lines(inner, levels - 1)}"
             for key, inner in value.items()
         ]
         begin, end = "{", "}"
     else:
-        parts = [_lines(inner, levels - 1, deeper) for inner in value]
+        parts = [_lines(inner, levels - 1) for inner in value]
         begin, end = "[", "]"
-    inside = ",\n".join(f"{deeper}{part}" for part in parts)
-    return f"{begin}\n{inside}\n{indent}{end}"
+    inside = ",\n".join(parts)
+    return f"{begin}\n{inside}\n{end}"
 
 
 def _directory(name: str, date: str, places: Places) -> Path:
