@@ -22,7 +22,7 @@ from lib.servers import (
     patient,
 )
 from lib.site import INTERNAL, Site
-from lib.wait import wait_until
+from lib.wait import wait_for_hangup, wait_until
 
 pytest_plugins = ("lib.memcached_fixtures",)
 
@@ -221,7 +221,7 @@ def test_name_is_resolved_anew(site: Site, servers: Servers) -> None:
 
     def has_moved() -> bool:
         first.hang_up()
-        wait_until(lambda: first.open == 0, what="nginx to close its side")
+        wait_for_hangup("127.0.0.2", first.port)
         response = nginx.get("/file/7")
         if response.body == content(8):
             return True

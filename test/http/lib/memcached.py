@@ -11,7 +11,7 @@ import subprocess
 from functools import partial
 from pathlib import Path
 
-from .wait import has_stopped, wait_until
+from .wait import has_stopped, wait_for_hangup, wait_until
 
 DEFAULT_PORT = 11211
 TIMEOUT = 60.0
@@ -179,6 +179,9 @@ class Memcached:
         if self._control is not None:
             self._control.close()
             self._control = None
+        # IPv6 is in another table
+        if isinstance(self.address, tuple) and ":" not in self._host:
+            wait_for_hangup(socket.gethostbyname(self._host), self.port)
 
     def restart(self) -> None:
         """Kill it and start it where it was, empty."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,8 @@ from typing import TypeVar
 T = TypeVar("T")
 
 POLL_SECONDS = 0.005
+# as /proc/net/tcp says it
+ESTABLISHED = "01"
 # long enough for a machine that has much else to do: who waits for it has failed
 PATIENCE = 60.0
 LATE_SECONDS = 0.1 if os.environ.get("NGX_FLAVOUR") == "asan" else 0.05
@@ -37,6 +40,29 @@ def wait_until(
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {timeout} s in vain for {what}")
         time.sleep(POLL_SECONDS)
+
+
+def wait_for_hangup(host: str, port: int) -> None:
+    """Wait until all clients of a server that has closed could know of it.
+
+    The kernel may be late with that when it has much to do, and what they send
+    meanwhile is lost.
+
+    Args:
+        host: an IPv4 address, of which there may be others with this port.
+        port: that nobody connects to in the meantime.
+    """
+    address = socket.inet_aton(host)[::-1].hex().upper()
+
+    def is_open(line: str) -> bool:
+        _, _, remote, state, *_ = line.split()
+        return (remote, state) == (f"{address}:{port:04X}", ESTABLISHED)
+
+    def none_open() -> bool:
+        lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
+        return not any(map(is_open, lines))
+
+    wait_until(none_open, what=f"the clients of {host}:{port} to be told")
 
 
 def how_late(condition: Callable[[], object], what: str = "a condition") -> float:
