@@ -750,11 +750,15 @@ def test_under_load(site: Site, delivery: str, sent: list[Connection]) -> None:
     wrong: list[object] = []
 
     def keep_asking() -> None:
-        with nginx.connect() as connection:
-            while not stop.is_set():
-                response = connection.request("GET", "/file/7")
-                if response.status != 200 or response.body not in known:
-                    wrong.append(response)
+        while not stop.is_set():
+            # nginx closes a connection after 1,000 requests
+            with nginx.connect() as connection:
+                for _ in range(500):
+                    response = connection.request("GET", "/file/7")
+                    if response.status != 200 or response.body not in known:
+                        wrong.append(response)
+                    if stop.is_set():
+                        break
 
     threads = [threading.Thread(target=keep_asking) for _ in range(4)]
     for thread in threads:
