@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 
@@ -16,7 +15,7 @@ from lib.cache import CACHE, STATUS, ZONE, ask, numbered, said
 from lib.nginx import Nginx
 from lib.site import Site
 from lib.tls import Certificate
-from lib.wait import wait_until
+from lib.wait import CLOSE_WAIT, states, wait_until
 
 LONG = f"{CACHE} http_sendfile_cache_valid 200 10m; http_sendfile_cache_valid 404 10m;"
 FILE = f"location /file/ {{ http_sendfile on; {LONG} }}\n"
@@ -90,15 +89,6 @@ def source(nginx: Nginx, key: bytes) -> str:
         connection.send(head + key + b"\r\n\r\n")
         assert connection.read_response().status == 200
     return nginx.logged(uri).source
-
-
-def closed_by(port: int) -> bool:
-    """Tell whether a connection to a port was closed at the other end only."""
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, _, remote, state, *_ = line.split()
-        if remote == f"0100007F:{port:04X}" and state == "08":
-            return True
-    return False
 
 
 def test_new_record_after_a_purge(site: Site) -> None:
@@ -259,7 +249,10 @@ def test_idle_connection_that_nginx_closes(site: Site) -> None:
         process.stdin.write(b"1\n")
         process.stdin.flush()
         assert nginx.logged("/status/cache/1").code == 200
-        wait_until(lambda: closed_by(nginx.port), what="nginx to close it")
+        wait_until(
+            lambda: CLOSE_WAIT in states("127.0.0.1", nginx.port),
+            what="nginx to close it",
+        )
         output, _ = process.communicate(b"2\n", TIMEOUT)
     assert json.loads(output) == {"ok": True, "keys": 2}
     for n in (1, 2):

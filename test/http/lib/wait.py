@@ -14,6 +14,7 @@ T = TypeVar("T")
 POLL_SECONDS = 0.005
 # as /proc/net/tcp says it
 ESTABLISHED = "01"
+CLOSE_WAIT = "08"
 # long enough for a machine that has much else to do: who waits for it has failed
 PATIENCE = 60.0
 LATE_SECONDS = 0.1 if os.environ.get("NGX_FLAVOUR") == "asan" else 0.05
@@ -42,27 +43,29 @@ def wait_until(
         time.sleep(POLL_SECONDS)
 
 
+def states(host: str, port: int) -> set[str]:
+    """Return the states of connections to a server, as clients have them.
+
+    Args:
+        host: an IPv4 address, of which there may be others with this port.
+        port: of the server.
+    """
+    server = f"{socket.inet_aton(host)[::-1].hex().upper()}:{port:04X}"
+    lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
+    rows = (line.split()[2:4] for line in lines)
+    return {state for remote, state in rows if remote == server}
+
+
 def wait_for_hangup(host: str, port: int) -> None:
     """Wait until all clients of a server that has closed could know of it.
 
     The kernel may be late with that when it has much to do, and what they send
-    meanwhile is lost.
-
-    Args:
-        host: an IPv4 address, of which there may be others with this port.
-        port: that nobody connects to in the meantime.
+    meanwhile is lost. Nobody may connect to it in the meantime.
     """
-    address = socket.inet_aton(host)[::-1].hex().upper()
-
-    def is_open(line: str) -> bool:
-        _, _, remote, state, *_ = line.split()
-        return (remote, state) == (f"{address}:{port:04X}", ESTABLISHED)
-
-    def none_open() -> bool:
-        lines = Path("/proc/net/tcp").read_text("ascii").splitlines()[1:]
-        return not any(map(is_open, lines))
-
-    wait_until(none_open, what=f"the clients of {host}:{port} to be told")
+    wait_until(
+        lambda: ESTABLISHED not in states(host, port),
+        what=f"the clients of {host}:{port} to be told",
+    )
 
 
 def how_late(condition: Callable[[], object], what: str = "a condition") -> float:
